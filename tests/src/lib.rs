@@ -1,0 +1,1 @@
+//! What the tests share: a private place, proctor, and waiting for events.
