@@ -3,6 +3,17 @@
 //!
 //! Each wrapper names the call it makes, returns [`SysError`], and never panics on what the kernel answers.
 
+pub mod clock;
+pub mod dir;
 mod error;
+pub mod exec;
+pub mod fd;
+pub mod fork;
+pub mod pidfd;
+pub mod poll;
+pub mod process;
+pub mod signal;
+pub mod socket;
+pub mod wait;
 
 pub use error::{Result, SysError};

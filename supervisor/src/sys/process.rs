@@ -1,0 +1,94 @@
+//! What a process says and decides about itself.
+
+use std::ffi::CStr;
+
+use nix::errno::Errno;
+
+use super::{Result, SysError, fork::SingleThreaded};
+
+/// Our process id, for messages and names.
+pub fn id() -> i32 {
+    nix::unistd::getpid().as_raw()
+}
+
+/// The session that we lead from now on: no terminal's Ctrl-C reaches us any more.
+///
+/// # Errors
+/// `EPERM`: we already lead a process group.
+pub fn new_session() -> Result<()> {
+    SysError::from_nix("setsid", nix::unistd::setsid()).map(drop)
+}
+
+/// `PR_SET_CHILD_SUBREAPER`: descendants whose parent died become our children.
+pub fn become_subreaper() -> Result<()> {
+    SysError::from_nix("prctl(PR_SET_CHILD_SUBREAPER)", nix::sys::prctl::set_child_subreaper(true))
+}
+
+/// `PR_SET_NAME`: what `ps -o comm` shows; at most 15 bytes.
+pub fn set_name(name: &CStr) -> Result<()> {
+    SysError::from_nix("prctl(PR_SET_NAME)", nix::sys::prctl::set_name(name))
+}
+
+/// Overwrites our own arguments, as `ps` shows them, with `text`, cut to the room that there is. Bytes that are not printable become
+/// `?`. The room is that of the arguments we were started with, so whoever starts us leaves some.
+///
+/// # Errors
+/// `EIO`: `/proc/self/stat` cannot be understood.
+pub fn set_title(_proof: SingleThreaded, text: &str) -> Result<()> {
+    let stat = SysError::from_io("read", std::fs::read_to_string("/proc/self/stat"))?;
+    // proc(5): the comm is in parentheses and may hold any byte, so fields are counted from the last one. arg_start is field 48.
+    let fields = stat.rsplit_once(')').map(|(_, rest)| rest.split_ascii_whitespace()).into_iter().flatten();
+    let mut limits = fields.skip(45).map(|field| field.parse::<usize>().unwrap_or(0));
+    let (start, end) = (limits.next().unwrap_or(0), limits.next().unwrap_or(0));
+    if start == 0 || end <= start + 1 {
+        return Err(SysError::new("read", Errno::EIO));
+    }
+    let room = end - start;
+    // The last byte stays NUL: otherwise the kernel would go on reading into the environment.
+    let text = text.bytes().map(|b| if b.is_ascii_graphic() || b == b' ' || b >= 0x80 { b } else { b'?' });
+    for (at, byte) in text.take(room - 1).chain(std::iter::repeat(0)).take(room).enumerate() {
+        // SAFETY: the kernel says that our argument strings lie in [start, end) of this address space, on the stack, where they stay
+        // writable. Rust reads them only through `std::env::args`, which copies; we are single-threaded, so nobody does so meanwhile.
+        unsafe { ((start + at) as *mut u8).write_volatile(byte) };
+    }
+    Ok(())
+}
+
+/// A resource limit as `getrlimit(2)` has it; `u64::MAX` is "unlimited".
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limit {
+    /// `RLIMIT_*`.
+    pub resource: u32,
+    /// What is enforced.
+    pub soft: u64,
+    /// Up to where an unprivileged process may raise it.
+    pub hard: u64,
+}
+
+/// How many kinds of limits Linux has.
+pub const LIMITS: u32 = 16;
+
+/// This process's limit of one kind.
+///
+/// # Errors
+/// `EINVAL`: no such resource.
+pub fn limit(resource: u32) -> Result<Limit> {
+    let mut limit = libc::rlimit64 { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` is a valid place for one rlimit64.
+    if unsafe { libc::getrlimit64(resource as _, &mut limit) } < 0 {
+        return Err(SysError::last("getrlimit"));
+    }
+    Ok(Limit { resource, soft: limit.rlim_cur, hard: limit.rlim_max })
+}
+
+/// Our file mode creation mask. Reading it by `umask(2)` would change it for a moment, so it is read from `/proc/self/status`.
+pub fn umask() -> Option<u32> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let mask = status.lines().find_map(|line| line.strip_prefix("Umask:"))?;
+    u32::from_str_radix(mask.trim(), 8).ok()
+}
+
+/// Our `oom_score_adj`.
+pub fn oom_score_adj() -> Option<i32> {
+    std::fs::read_to_string("/proc/self/oom_score_adj").ok()?.trim().parse().ok()
+}
