@@ -1,0 +1,499 @@
+//! The life cycle of a task: `step(life, now, event)` gives the next state and what is to be done.
+//!
+//! ```text
+//! Created ── Start ──▶ Starting ── Spawned ──▶ Running ──▶ Stopping ──▶ Draining ──▶ Over
+//!                          └── SpawnFailed ────────────────▶ (killing)     │          ▲
+//!                                              Starting ◀── Backoff ◀──────┴──────────┘
+//! ```
+//!
+//! It is level-triggered: the executor reports what it [`Sight`]s after each wake-up, as often as it likes, and the machine acts on the
+//! difference to what it wants. Time is a [`Duration`] on any clock that never goes back.
+
+use std::time::Duration;
+
+use super::restart::{Next, RestartPolicy};
+use super::{Outcome, RunNumber, Signal, StartFailure, StopCause, StopPolicy, Until, WaitStatus};
+
+/// How long an end may take after the kill before it is reported as stuck. Nothing stops being tried then.
+pub const STUCK_AFTER: Duration = Duration::from_secs(5);
+
+/// How often a kill is repeated while something is left: a process that was moved into the leaf later, say.
+const KILL_AGAIN: Duration = Duration::from_secs(1);
+
+/// How long the last output may still take to be handed over once a stop was asked for.
+const HAND_OVER_AFTER_STOP: Duration = Duration::from_secs(1);
+
+/// What the executor found out or was told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// Begin.
+    Start,
+    /// The program runs.
+    Spawned,
+    /// It does not. Comes with a main process to reap, or without.
+    SpawnFailed(StartFailure, Born),
+    /// The main process was reaped.
+    MainEnded(WaitStatus),
+    /// What there is now.
+    Looked(Sight),
+    /// Stop gracefully.
+    Stop(StopPolicy),
+    /// End it now.
+    Kill,
+    /// Whoever it was run for is gone: end it now, start nothing any more.
+    Abandon,
+    /// All output that can be had is handed over, or was given up.
+    Drained,
+    /// The time of [`Life::deadline`] has come.
+    Tick,
+}
+
+/// Whether a failed start left a process to reap.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Born {
+    /// The clone was made; a step in the child failed.
+    Yes,
+    /// There never was a process.
+    No,
+}
+
+/// What is alive of the run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sight {
+    /// In the leaf or below it.
+    pub leaf: Presence,
+    /// Children of the executor outside the leaf, beside the main process: escaped ones.
+    pub escaped: Presence,
+}
+
+/// Something is there or not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Presence {
+    /// At least one living process.
+    Some,
+    /// None.
+    None,
+}
+
+/// What the executor shall do. All can be done without waiting; what comes of it arrives as an event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Effect {
+    /// Make the leaf of this run and start the program in it.
+    Spawn(RunNumber),
+    /// Count what lives beside the main process: these are leftovers.
+    CountLeftovers,
+    /// Thaw the leaf, so that signals can be handled.
+    Thaw,
+    /// Send the main process this signal.
+    SignalMain(Signal),
+    /// Send it to each process of the leaf and each escaped one.
+    SignalRest(Signal),
+    /// Write `cgroup.kill`.
+    KillLeaf,
+    /// SIGKILL to the main process, wherever it is.
+    KillMain,
+    /// SIGKILL to each escaped process.
+    KillEscaped,
+    /// Tell that it cannot be ended for now, with the processes that are left.
+    ReportStuck,
+    /// Everything is dead: read what the pipes hold, hand it over, say [`Event::Drained`].
+    Drain,
+    /// Stop handing over output, say [`Event::Drained`].
+    GiveUpOutput,
+    /// The run is over: remove its leaf, record and tell the result.
+    Finish(RunEnd),
+}
+
+/// The result of a run as far as this machine knows it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RunEnd {
+    /// Which run.
+    pub run: RunNumber,
+    /// How it ended.
+    pub outcome: Outcome,
+    /// What made us end it, the first cause of several.
+    pub cause: Option<StopCause>,
+}
+
+/// What decides how a task lives; parts of its spec.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// How it is stopped when its time is over or its main process left others behind.
+    pub stop: StopPolicy,
+    /// When a run is over.
+    pub until: Until,
+    /// How long a run may last.
+    pub timeout: Option<Duration>,
+    /// Whether it is started again.
+    pub restart: RestartPolicy,
+}
+
+/// A task's life so far.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Life {
+    policy: Policy,
+    state: State,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum State {
+    Created,
+    Starting(Run),
+    Running { run: Run, timeout_at: Option<Duration> },
+    Stopping { run: Run, stage: Stage },
+    Draining { run: Run, give_up_at: Option<Duration> },
+    Backoff { next: RunNumber, at: Duration },
+    Over,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Run {
+    number: RunNumber,
+    main: Main,
+    failure: Option<StartFailure>,
+    cause: Option<StopCause>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Main {
+    Alive,
+    Ended(WaitStatus),
+    Unborn,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Graceful { signal: Signal, kill_at: Duration, rest: Rest },
+    Killing { again_at: Duration, stuck: Stuck },
+}
+
+/// Whether those beside the main process have had their signal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Rest {
+    Unsignalled,
+    Signalled,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stuck {
+    ReportAt(Duration),
+    Reported,
+}
+
+impl Life {
+    /// A task that was not started yet.
+    pub fn new(policy: Policy) -> Self {
+        Self { policy, state: State::Created }
+    }
+
+    /// Nothing will happen any more.
+    pub fn is_over(&self) -> bool {
+        self.state == State::Over
+    }
+
+    /// Something has to be ended: look again soon, whatever the kernel announces.
+    pub fn is_waiting_for_the_end(&self) -> bool {
+        match &self.state {
+            State::Stopping { .. } => true,
+            State::Running { run, .. } => run.main != Main::Alive,
+            State::Created
+            | State::Starting(_)
+            | State::Draining { .. }
+            | State::Backoff { .. }
+            | State::Over => false,
+        }
+    }
+
+    /// When to send [`Event::Tick`], if nothing comes before.
+    pub fn deadline(&self) -> Option<Duration> {
+        match &self.state {
+            State::Running { timeout_at, .. } => *timeout_at,
+            State::Stopping { stage: Stage::Graceful { kill_at, .. }, .. } => Some(*kill_at),
+            State::Stopping { stage: Stage::Killing { again_at, stuck }, .. } => Some(match stuck {
+                Stuck::ReportAt(at) => *again_at.min(at),
+                Stuck::Reported => *again_at,
+            }),
+            State::Draining { give_up_at, .. } => *give_up_at,
+            State::Backoff { at, .. } => Some(*at),
+            State::Created | State::Starting(_) | State::Over => None,
+        }
+    }
+
+    /// The next state, and what is to be done to get there.
+    pub fn step(self, now: Duration, event: Event) -> (Self, Vec<Effect>) {
+        let policy = self.policy;
+        let (state, effects) = match self.state {
+            State::Created => created(event),
+            State::Starting(run) => starting(policy, run, now, event),
+            State::Running { run, timeout_at } => running(policy, run, timeout_at, now, event),
+            State::Stopping { run, stage } => stopping(run, stage, now, event),
+            State::Draining { run, give_up_at } => draining(policy, run, give_up_at, now, event),
+            State::Backoff { next, at } => backoff(next, at, now, event),
+            State::Over => (State::Over, Vec::new()),
+        };
+        (Self { policy, state }, effects)
+    }
+}
+
+fn start(number: RunNumber) -> (State, Vec<Effect>) {
+    let run = Run { number, main: Main::Alive, failure: None, cause: None };
+    (State::Starting(run), vec![Effect::Spawn(number)])
+}
+
+fn created(event: Event) -> (State, Vec<Effect>) {
+    match event {
+        Event::Start => start(RunNumber::FIRST),
+        Event::Stop(_) | Event::Kill | Event::Abandon => (State::Over, Vec::new()),
+        Event::Spawned
+        | Event::SpawnFailed(..)
+        | Event::MainEnded(_)
+        | Event::Looked(_)
+        | Event::Drained
+        | Event::Tick => (State::Created, Vec::new()),
+    }
+}
+
+fn starting(policy: Policy, mut run: Run, now: Duration, event: Event) -> (State, Vec<Effect>) {
+    match event {
+        Event::Spawned => {
+            let timeout_at = policy.timeout.map(|timeout| now.saturating_add(timeout));
+            (State::Running { run, timeout_at }, Vec::new())
+        }
+        Event::SpawnFailed(failure, born) => {
+            run.failure = Some(failure);
+            if born == Born::No {
+                run.main = Main::Unborn;
+            }
+            kill(run, now, None)
+        }
+        Event::MainEnded(status) => {
+            run.main = Main::Ended(status);
+            (State::Starting(run), Vec::new())
+        }
+        // A program that was not exec'ed yet cannot obey a signal.
+        Event::Stop(_) => kill(run, now, Some(StopCause::Requested)),
+        Event::Kill => kill(run, now, Some(StopCause::Killed)),
+        Event::Abandon => kill(run, now, Some(StopCause::Abandoned)),
+        Event::Start | Event::Looked(_) | Event::Drained | Event::Tick => (State::Starting(run), Vec::new()),
+    }
+}
+
+fn running(
+    policy: Policy,
+    mut run: Run,
+    timeout_at: Option<Duration>,
+    now: Duration,
+    event: Event,
+) -> (State, Vec<Effect>) {
+    match event {
+        Event::MainEnded(status) => {
+            run.main = Main::Ended(status);
+            (State::Running { run, timeout_at }, Vec::new())
+        }
+        Event::Looked(sight) => match (run.main, sight) {
+            (Main::Alive, _) => (State::Running { run, timeout_at }, Vec::new()),
+            (_, Sight { leaf: Presence::None, escaped: Presence::None }) => drain(run, now),
+            (_, Sight { leaf: Presence::Some, .. }) if policy.until == Until::All => {
+                (State::Running { run, timeout_at }, Vec::new())
+            }
+            (_, Sight { .. }) => stop(run, now, StopCause::MainEnded, policy.stop),
+        },
+        Event::Tick if timeout_at.is_some_and(|at| now >= at) => {
+            stop(run, now, StopCause::Timeout, policy.stop)
+        }
+        Event::Stop(how) => stop(run, now, StopCause::Requested, how),
+        Event::Kill => kill(run, now, Some(StopCause::Killed)),
+        Event::Abandon => kill(run, now, Some(StopCause::Abandoned)),
+        Event::Start | Event::Spawned | Event::SpawnFailed(..) | Event::Drained | Event::Tick => {
+            (State::Running { run, timeout_at }, Vec::new())
+        }
+    }
+}
+
+fn stopping(mut run: Run, stage: Stage, now: Duration, event: Event) -> (State, Vec<Effect>) {
+    match (event, stage) {
+        (Event::MainEnded(status), stage) => {
+            run.main = Main::Ended(status);
+            (State::Stopping { run, stage }, Vec::new())
+        }
+        // The stop came between the clone and its failure.
+        (Event::SpawnFailed(failure, born), stage) => {
+            run.failure = Some(failure);
+            if born == Born::No {
+                run.main = Main::Unborn;
+            }
+            (State::Stopping { run, stage }, Vec::new())
+        }
+        (Event::Looked(Sight { leaf: Presence::None, escaped: Presence::None }), _)
+            if run.main != Main::Alive =>
+        {
+            drain(run, now)
+        }
+        (Event::Looked(_), Stage::Graceful { signal, kill_at, rest: Rest::Unsignalled })
+            if run.main != Main::Alive =>
+        {
+            let stage = Stage::Graceful { signal, kill_at, rest: Rest::Signalled };
+            (
+                State::Stopping { run, stage },
+                vec![Effect::CountLeftovers, Effect::Thaw, Effect::SignalRest(signal)],
+            )
+        }
+        (Event::Looked(Sight { leaf: Presence::None, escaped }), Stage::Killing { .. }) => {
+            // The leaf is empty, so who is left is outside of it.
+            let mut effects = Vec::new();
+            if run.main == Main::Alive {
+                effects.push(Effect::KillMain);
+            }
+            if escaped == Presence::Some {
+                effects.push(Effect::KillEscaped);
+            }
+            (State::Stopping { run, stage }, effects)
+        }
+        (Event::Tick, Stage::Graceful { kill_at, .. }) if now >= kill_at => kill(run, now, None),
+        (Event::Tick, Stage::Killing { again_at, stuck }) => {
+            let (again_at, mut effects) = if now >= again_at {
+                let all = vec![Effect::KillLeaf, Effect::KillMain, Effect::KillEscaped];
+                (now.saturating_add(KILL_AGAIN), all)
+            } else {
+                (again_at, Vec::new())
+            };
+            let stuck = match stuck {
+                Stuck::ReportAt(at) if now >= at => {
+                    effects.push(Effect::ReportStuck);
+                    Stuck::Reported
+                }
+                other => other,
+            };
+            (State::Stopping { run, stage: Stage::Killing { again_at, stuck } }, effects)
+        }
+        (Event::Stop(how), Stage::Graceful { signal, kill_at, rest }) => {
+            run.cause = Some(StopCause::Requested);
+            // A second stop can only shorten the first; it sends no second signal.
+            let kill_at = kill_at.min(now.saturating_add(how.grace));
+            if now >= kill_at {
+                kill(run, now, None)
+            } else {
+                (State::Stopping { run, stage: Stage::Graceful { signal, kill_at, rest } }, Vec::new())
+            }
+        }
+        (Event::Kill, Stage::Graceful { .. }) => kill(run, now, Some(StopCause::Killed)),
+        (Event::Abandon, Stage::Graceful { .. }) => kill(run, now, Some(StopCause::Abandoned)),
+        (
+            Event::Start
+            | Event::Spawned
+            | Event::Looked(_)
+            | Event::Stop(_)
+            | Event::Kill
+            | Event::Abandon
+            | Event::Drained
+            | Event::Tick,
+            stage,
+        ) => (State::Stopping { run, stage }, Vec::new()),
+    }
+}
+
+fn draining(
+    policy: Policy,
+    mut run: Run,
+    give_up_at: Option<Duration>,
+    now: Duration,
+    event: Event,
+) -> (State, Vec<Effect>) {
+    match event {
+        Event::Drained => finish(policy, run, now),
+        Event::Stop(_) | Event::Abandon => {
+            run.cause = run.cause.or(Some(StopCause::Requested));
+            let at = now.saturating_add(HAND_OVER_AFTER_STOP);
+            let give_up_at = Some(give_up_at.map_or(at, |old| old.min(at)));
+            (State::Draining { run, give_up_at }, Vec::new())
+        }
+        Event::Kill => {
+            run.cause = run.cause.or(Some(StopCause::Killed));
+            (State::Draining { run, give_up_at: None }, vec![Effect::GiveUpOutput])
+        }
+        Event::Tick if give_up_at.is_some_and(|at| now >= at) => {
+            (State::Draining { run, give_up_at: None }, vec![Effect::GiveUpOutput])
+        }
+        Event::Start
+        | Event::Spawned
+        | Event::SpawnFailed(..)
+        | Event::MainEnded(_)
+        | Event::Looked(_)
+        | Event::Tick => (State::Draining { run, give_up_at }, Vec::new()),
+    }
+}
+
+fn backoff(next: RunNumber, at: Duration, now: Duration, event: Event) -> (State, Vec<Effect>) {
+    match event {
+        Event::Tick if now >= at => start(next),
+        Event::Stop(_) | Event::Kill | Event::Abandon => (State::Over, Vec::new()),
+        Event::Start
+        | Event::Spawned
+        | Event::SpawnFailed(..)
+        | Event::MainEnded(_)
+        | Event::Looked(_)
+        | Event::Drained
+        | Event::Tick => (State::Backoff { next, at }, Vec::new()),
+    }
+}
+
+/// Begins a graceful stop.
+fn stop(mut run: Run, now: Duration, cause: StopCause, how: StopPolicy) -> (State, Vec<Effect>) {
+    run.cause = Some(cause);
+    if how.grace.is_zero() {
+        let (state, effects) = kill(run, now, None);
+        let count = if cause == StopCause::MainEnded { Some(Effect::CountLeftovers) } else { None };
+        return (state, count.into_iter().chain(effects).collect());
+    }
+    let kill_at = now.saturating_add(how.grace);
+    let (rest, effects) = match run.main {
+        Main::Alive => (Rest::Unsignalled, vec![Effect::Thaw, Effect::SignalMain(how.signal)]),
+        Main::Ended(_) | Main::Unborn => {
+            (Rest::Signalled, vec![Effect::CountLeftovers, Effect::Thaw, Effect::SignalRest(how.signal)])
+        }
+    };
+    (State::Stopping { run, stage: Stage::Graceful { signal: how.signal, kill_at, rest } }, effects)
+}
+
+/// Ends it without grace.
+fn kill(mut run: Run, now: Duration, cause: Option<StopCause>) -> (State, Vec<Effect>) {
+    run.cause = cause.or(run.cause);
+    let stage = Stage::Killing {
+        again_at: now.saturating_add(KILL_AGAIN),
+        stuck: Stuck::ReportAt(now.saturating_add(STUCK_AFTER)),
+    };
+    (State::Stopping { run, stage }, vec![Effect::KillLeaf])
+}
+
+fn drain(run: Run, now: Duration) -> (State, Vec<Effect>) {
+    let give_up_at = match run.cause {
+        Some(StopCause::Requested | StopCause::Killed | StopCause::Abandoned) => {
+            Some(now.saturating_add(HAND_OVER_AFTER_STOP))
+        }
+        // Nobody is in a hurry: the reader has all the time it wants, as with a plain pipe.
+        Some(StopCause::Timeout | StopCause::MainEnded) | None => None,
+    };
+    (State::Draining { run, give_up_at }, vec![Effect::Drain])
+}
+
+fn finish(policy: Policy, run: Run, now: Duration) -> (State, Vec<Effect>) {
+    let outcome = match (run.failure, run.main) {
+        (Some(failure), _) => Outcome::NotStarted(failure),
+        (None, Main::Ended(WaitStatus::Exited(code))) => Outcome::Exited(code),
+        (None, Main::Ended(WaitStatus::Signaled(signal))) => Outcome::Signaled(signal),
+        (None, Main::Ended(WaitStatus::Unknown) | Main::Alive | Main::Unborn) => Outcome::Unknown,
+    };
+    let next = match run.cause {
+        None | Some(StopCause::MainEnded | StopCause::Timeout) => {
+            policy.restart.after(&outcome, run.number.0 - 1)
+        }
+        Some(StopCause::Requested | StopCause::Killed | StopCause::Abandoned) => Next::Nothing,
+    };
+    let effects = vec![Effect::Finish(RunEnd { run: run.number, outcome, cause: run.cause })];
+    match next {
+        Next::Again(delay) => {
+            (State::Backoff { next: run.number.next(), at: now.saturating_add(delay) }, effects)
+        }
+        Next::Nothing => (State::Over, effects),
+    }
+}
