@@ -2,8 +2,13 @@
 
 mod dir;
 mod events;
+mod hierarchy;
 mod id;
+pub mod parse;
+mod path;
 
 pub use dir::{Cgroup, CgroupError};
 pub use events::{Events, Population};
+pub use hierarchy::{Hierarchy, HierarchyError, Layout};
 pub use id::CgroupId;
+pub use path::CgroupPath;

@@ -9,6 +9,7 @@ mod error;
 pub mod exec;
 pub mod fd;
 pub mod fork;
+pub mod mount;
 pub mod pidfd;
 pub mod poll;
 pub mod process;
