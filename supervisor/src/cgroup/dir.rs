@@ -3,10 +3,8 @@
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use nix::errno::Errno;
-
 use super::{CgroupId, Events};
-use crate::sys::{self, SysError, dir};
+use crate::sys::{self, Errno, SysError, dir};
 
 /// How deep below a leaf we follow what a task has made. The kernel's own limit is `cgroup.max.depth`, by default none.
 const DEPTH_MAX: usize = 64;

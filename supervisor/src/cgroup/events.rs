@@ -2,9 +2,7 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use nix::errno::Errno;
-
-use crate::sys::{SysError, dir};
+use crate::sys::{Errno, SysError, dir};
 
 /// Whether a group, with all below it, holds a living process. A zombie does not count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

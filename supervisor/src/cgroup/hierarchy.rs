@@ -269,8 +269,6 @@ impl std::error::Error for HierarchyError {
 mod tests {
     use std::error::Error;
 
-    use nix::errno::Errno;
-
     use super::*;
 
     fn order(mountinfo: &str, own: &str) -> Vec<(u64, String)> {

@@ -116,6 +116,17 @@ pub enum PipeFlags {
     ReadNonBlocking,
 }
 
+/// `FIONREAD`: how many bytes wait to be read; 0 where that cannot be told.
+pub fn available(fd: BorrowedFd<'_>) -> u64 {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: FIONREAD stores one int there.
+    if unsafe { libc::ioctl(fd.as_raw_fd(), libc::FIONREAD, &mut bytes) } < 0 {
+        0
+    } else {
+        bytes.max(0) as u64
+    }
+}
+
 /// `F_SETPIPE_SZ`: asks for so many bytes of room. The kernel may refuse (limits of the user); the pipe keeps its size then.
 pub fn set_pipe_size(fd: BorrowedFd<'_>, bytes: i32) -> Result<()> {
     SysError::from_nix("fcntl(F_SETPIPE_SZ)", fcntl(fd, FcntlArg::F_SETPIPE_SZ(bytes))).map(drop)

@@ -9,6 +9,7 @@ mod error;
 pub mod exec;
 pub mod fd;
 pub mod fork;
+pub mod memory;
 pub mod mount;
 pub mod pidfd;
 pub mod poll;
@@ -18,3 +19,4 @@ pub mod socket;
 pub mod wait;
 
 pub use error::{Result, SysError};
+pub use nix::errno::Errno;

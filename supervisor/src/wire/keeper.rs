@@ -51,6 +51,8 @@ pub enum FromKeeper {
         executors: u64,
         /// Cgroup id of `tasks/`.
         tasks: u64,
+        /// The tree's root, as people may know it.
+        root: String,
     },
     /// The executor runs.
     Started {
@@ -127,7 +129,9 @@ impl FromKeeper {
     /// As one message.
     pub fn encode(&self) -> Vec<u8> {
         match self {
-            Self::Ready { executors, tasks } => Writer::new(1).u64(*executors).u64(*tasks),
+            Self::Ready { executors, tasks, root } => {
+                Writer::new(1).u64(*executors).u64(*tasks).bytes(root.as_bytes())
+            }
             Self::Started { pid } => Writer::new(2).i32(*pid),
             Self::Failed(StartFailure { step, object, errno }) => {
                 Writer::new(3).bytes(step.as_bytes()).bytes(object.as_bytes()).i32(*errno)
@@ -144,7 +148,7 @@ impl FromKeeper {
     pub fn decode(bytes: &[u8]) -> Result<Self, WireError> {
         let (kind, mut r) = Reader::new(bytes)?;
         Ok(match kind {
-            1 => Self::Ready { executors: r.u64()?, tasks: r.u64()? },
+            1 => Self::Ready { executors: r.u64()?, tasks: r.u64()?, root: r.text("root")? },
             2 => Self::Started { pid: r.i32()? },
             3 => Self::Failed(StartFailure {
                 step: r.text("step")?,
@@ -179,7 +183,7 @@ mod tests {
             assert_eq!(ToKeeper::decode(&message.encode()), Ok(message));
         }
         for message in [
-            FromKeeper::Ready { executors: 1, tasks: u64::MAX },
+            FromKeeper::Ready { executors: 1, tasks: u64::MAX, root: "/a".into() },
             FromKeeper::Started { pid: 7 },
             FromKeeper::Failed(StartFailure { step: "mkdir".into(), object: "/x".into(), errno: 13 }),
             FromKeeper::ExecutorEnded { pid: 7, status: 256 + 9 },
