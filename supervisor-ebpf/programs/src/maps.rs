@@ -1,0 +1,102 @@
+//! The maps, and counting in them.
+//!
+//! User space may set other sizes when it loads the object. All counters are added to atomically: the programs run on all CPUs at once.
+
+use core::intrinsics::{AtomicOrdering, atomic_xadd};
+
+use aya_ebpf::{
+    macros::map,
+    maps::{Array, HashMap, RingBuf},
+};
+
+use crate::abi::{CgroupClass, Executor, Process, ProcessKey, Run, class, global};
+use crate::classify::{Place, RunId, Standing};
+
+#[map]
+pub static CLASSES: HashMap<u64, CgroupClass> = HashMap::with_max_entries(8192, 0);
+#[map]
+pub static PROCESSES: HashMap<u32, Process> = HashMap::with_max_entries(32768, 0);
+#[map]
+pub static EXECUTORS: HashMap<ProcessKey, Executor> = HashMap::with_max_entries(4096, 0);
+#[map]
+pub static RUNS: HashMap<u64, Run> = HashMap::with_max_entries(8192, 0);
+#[map]
+pub static GLOBALS: Array<u64> = Array::with_max_entries(global::COUNT, 0);
+#[map]
+pub static EVENTS: RingBuf = RingBuf::with_byte_size(256 * 1024, 0);
+
+/// Flag of an update that must make a new entry.
+pub const BPF_NOEXIST: u64 = 1;
+/// Flag of an update that must find an entry.
+pub const BPF_EXIST: u64 = 2;
+
+/// Adds 1, atomically.
+///
+/// # Safety
+/// `counter` points into a map's value.
+#[inline(always)]
+pub unsafe fn increment(counter: *mut u64) {
+    // AtomicU64 has no fetch_add here: the target has no compare-and-swap. With its result unused this is one instruction that all
+    // kernels know.
+    unsafe { atomic_xadd::<u64, u64, { AtomicOrdering::Relaxed }>(counter, 1) };
+}
+
+/// Counts in `GLOBALS`, by an index of `abi::global`.
+#[inline(always)]
+pub fn count(index: u32) {
+    if let Some(counter) = GLOBALS.get_ptr_mut(index) {
+        unsafe { increment(counter) }
+    }
+}
+
+/// Counts one in a field of a run that must have an entry.
+macro_rules! tally {
+    ($run:expr, $field:ident) => {
+        match $crate::maps::RUNS.get_ptr_mut($run.0) {
+            // SAFETY: the map gave the pointer.
+            Some(run) => unsafe { $crate::maps::increment(&raw mut (*run).$field) },
+            None => $crate::maps::count($crate::abi::global::FAILED),
+        }
+    };
+}
+
+/// Counts one in a field of a run, for a process that may outlive it: a process that is outside does not keep the directory, and user space
+/// may have removed the entry since.
+macro_rules! tally_late {
+    ($run:expr, $field:ident) => {
+        if let Some(run) = $crate::maps::RUNS.get_ptr_mut($run.0) {
+            // SAFETY: the map gave the pointer.
+            unsafe { $crate::maps::increment(&raw mut (*run).$field) }
+        }
+    };
+}
+
+pub(crate) use {tally, tally_late};
+
+/// What the cgroup is to us.
+#[inline(always)]
+pub fn place(cgroup: u64) -> Place {
+    // Plain values are taken out of the entry first: tests on two optional pointers at once become arithmetic on pointers, which the
+    // verifier refuses.
+    let (class, run) = match CLASSES.get_ptr(cgroup) {
+        Some(entry) => unsafe { ((*entry).class, (*entry).run) },
+        None => (class::NONE, 0),
+    };
+    match class {
+        class::EXECUTOR => Place::Executors,
+        class::TASKS => Place::Tasks,
+        class::TASK => Place::Run(RunId(run)),
+        _ => Place::Elsewhere,
+    }
+}
+
+/// How the process of this record stands.
+#[inline(always)]
+pub fn standing(class: u32, run: u64) -> Standing {
+    match class {
+        class::EXECUTOR => Standing::Executor,
+        class::TASK => Standing::Inside(RunId(run)),
+        class::ESCAPED => Standing::Escaped(RunId(run)),
+        _ => Standing::Stranger,
+    }
+}
