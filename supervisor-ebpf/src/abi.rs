@@ -52,13 +52,15 @@ pub struct Process {
     pub class: u32,
     /// 1 when it was born outside its run (such a process counts in `outside`, not in `births`), else 0.
     pub born_outside: u32,
-    /// The last signal that was delivered to it, 0 for none. The first SIGKILL stays.
+    /// The last signal that was delivered to it and that can end a process (not SIGCHLD, SIGCONT, SIGURG, SIGWINCH), 0 for none. The first
+    /// SIGKILL stays. Whether it ended the process says the wait status: compare.
     pub signal: u32,
     /// Who generated that signal: tgid of the current process then.
     pub sender: u32,
     /// Its uid in the initial user namespace.
     pub sender_uid: u32,
-    /// 1 when the kernel itself generated it (no siginfo of a process: a fault, the OOM killer, `cgroup.kill`).
+    /// 1 when the kernel itself generated it (no siginfo of a process: a fault, a timer, the OOM killer, `cgroup.kill`). The sender is then
+    /// who was current: for `cgroup.kill` the writer, for the OOM killer who allocated, else the process itself or one by chance.
     pub sender_kernel: u32,
     /// Its comm, NUL padded.
     pub sender_comm: [u8; 16],
@@ -91,21 +93,23 @@ pub struct Executor {
 }
 
 /// Value of `RUNS`, keyed by the run's cgroup id (and by the task's directory's own id, for what happens to that directory itself).
-/// Made at mkdir, so that no counter is ever missing at a birth; kept after rmdir until user space removes it.
+/// Made at mkdir, so that no counter is ever missing at a birth; kept after rmdir until user space removes it, which loses the later exits
+/// of processes that are outside.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Run {
-    /// Processes born inside: by an executor or by a member.
+    /// Processes of this run that were born inside: of an executor, of a member, or of a foreigner that is of no run. A child that a process
+    /// of another run puts here is that run's: it counts in its `outside`, and here in `foreign` only.
     pub births: u64,
     /// Exits of processes that were born inside, wherever they were when they exited.
     pub exits: u64,
     /// Moves of members out of the run. Breaks C2.
     pub left: u64,
-    /// Moves of processes of this run back into it.
+    /// Moves of processes of this run back into it, and into it of those that were born outside.
     pub returned: u64,
     /// Moves between cgroups inside the run: harmless.
     pub moved_inside: u64,
-    /// Moves of strangers into the run. Breaks C3.
+    /// Moves of processes into the run that are not of this run. Breaks C3.
     pub strangers: u64,
     /// Births inside the run from a parent that is neither an executor nor of this run. Breaks C3.
     pub foreign: u64,
@@ -143,7 +147,8 @@ pub struct Run {
 pub mod global {
     /// A map update, or a look-up of an entry that must be there, failed. Breaks every claim's proof.
     pub const FAILED: u32 = 0;
-    /// An attach hit a child of an executor before its `sched_process_fork` ran: that birth may have been missed.
+    /// An attach hit a child before its `sched_process_fork` ran, and something may have been missed: a birth in a run, when its parent is an
+    /// executor; a birth outside, when a member's child was moved into its own run.
     pub const YOUNG_MOVES: u32 = 1;
     /// Attach events that moved nothing (pid of a dying process was written).
     pub const DEAD_ATTACHES: u32 = 2;
@@ -163,7 +168,7 @@ pub mod global {
     pub const IDENTITY_MISMATCH: u32 = 9;
     /// Cgroups made below the roots.
     pub const MKDIRS: u32 = 10;
-    /// Cgroups removed below the roots.
+    /// Cgroups removed below the roots, and the roots.
     pub const RMDIRS: u32 = 11;
     /// How many there are.
     pub const COUNT: u32 = 16;
@@ -181,13 +186,13 @@ pub mod kind {
     pub const MOVED_INSIDE: u32 = 4;
     /// A stranger was moved into the run.
     pub const STRANGER: u32 = 5;
-    /// A birth in the run from a foreign parent. `other` is the parent's tgid.
+    /// A birth in the run from a foreign parent. `other` is the parent's tgid. Of a child of another run's process, `run` is where it came to.
     pub const FOREIGN: u32 = 6;
     /// A birth outside the run from a member. `other` is the parent's tgid.
     pub const OUTSIDE: u32 = 7;
-    /// A birth in the run. `other` is the parent's tgid. Only at level BIRTHS.
+    /// A birth that counts in `births`. `other` is the parent's tgid. Only at level BIRTHS.
     pub const BIRTH: u32 = 8;
-    /// An exit. `value` is the wait status. Only at level BIRTHS.
+    /// An exit of a process of the run, inside or not. `value` is the wait status. Only at level BIRTHS.
     pub const EXIT: u32 = 9;
     /// The OOM killer chose a process of the run.
     pub const OOM_VICTIM: u32 = 10;

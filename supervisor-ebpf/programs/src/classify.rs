@@ -33,6 +33,12 @@
 //! * A process that was born outside and is moved into its own run returns; it is no stranger.
 //! * A stranger is not tracked, so it counts each time it is moved into a cgroup of a run, also from one to another of the same run.
 
+//!
+//! **Moves of a child before its birth was seen.** Between a child's appearance and its `sched_process_fork` another process can move it. The
+//! birth is judged by where the child is then, so the place it was made in is lost. That matters in two cases, which are counted as unknown:
+//! an executor's child (it may have been a birth in a run), and a member's that comes into its own run (it may have been made outside). In
+//! the others the birth says enough: a member's child that is moved out counts as born outside.
+
 /// The id of a run: of the cgroup `tasks/<task>/run-<n>`, or of `tasks/<task>` for that directory itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RunId(pub u64);
@@ -104,6 +110,17 @@ pub enum Move {
     Stranger { intrudes: RunId },
 }
 
+/// What the move of a child means whose birth was not seen yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum YoungMove {
+    /// Something may have been missed.
+    Unknown,
+    /// The birth will tell.
+    Later,
+    /// It is a stranger's child, and a stranger.
+    Stranger,
+}
+
 /// Judges the birth of a process at `place` from a parent that stands so.
 #[inline(always)]
 pub fn birth(parent: Standing, place: Place) -> Birth {
@@ -112,9 +129,10 @@ pub fn birth(parent: Standing, place: Place) -> Birth {
         (Standing::Stranger | Standing::Executor, Place::Executors) => Birth::Executor,
         (Standing::Stranger, Place::Run(run)) => Birth::Inside { run, parentage: Parentage::Foreign },
         (Standing::Executor, Place::Run(run)) => Birth::Inside { run, parentage: Parentage::Executor },
-        (Standing::Inside(run) | Standing::Escaped(run), Place::Elsewhere | Place::Executors | Place::Tasks) => {
-            Birth::Outside { run, intrudes: None }
-        }
+        (
+            Standing::Inside(run) | Standing::Escaped(run),
+            Place::Elsewhere | Place::Executors | Place::Tasks,
+        ) => Birth::Outside { run, intrudes: None },
         (Standing::Inside(run) | Standing::Escaped(run), Place::Run(at)) => {
             if at.0 == run.0 {
                 Birth::Inside { run, parentage: Parentage::Member }
@@ -150,6 +168,25 @@ pub fn movement(process: Standing, place: Place) -> Move {
                 Move::Returned { run }
             } else {
                 Move::Stranger { intrudes: at }
+            }
+        }
+    }
+}
+
+/// Judges the move to `place` of a child whose birth was not seen yet, from a parent that stands so.
+#[inline(always)]
+pub fn young(parent: Standing, place: Place) -> YoungMove {
+    match (parent, place) {
+        (Standing::Stranger, _) => YoungMove::Stranger,
+        (Standing::Executor, _) => YoungMove::Unknown,
+        (Standing::Inside(_) | Standing::Escaped(_), Place::Elsewhere | Place::Executors | Place::Tasks) => {
+            YoungMove::Later
+        }
+        (Standing::Inside(run) | Standing::Escaped(run), Place::Run(at)) => {
+            if at.0 == run.0 {
+                YoungMove::Unknown
+            } else {
+                YoungMove::Later
             }
         }
     }

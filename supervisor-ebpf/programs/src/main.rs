@@ -26,12 +26,12 @@ mod fields;
 mod maps;
 
 use abi::{CgroupClass, Executor, Process, ProcessKey, Run, class, global, kind};
-use classify::{Birth, Move, Parentage, RunId, Standing, birth, movement};
+use classify::{Birth, Move, Parentage, Place, RunId, Standing, YoungMove, birth, movement, young};
 use events::{Subject, emit};
 use fields::{Cgroup, SignalInfo, Task, victim_is_task};
 use maps::{
-    BPF_EXIST, BPF_NOEXIST, CLASSES, EXECUTORS, PROCESSES, RUNS, count, increment, place, standing, tally,
-    tally_late,
+    BPF_EXIST, BPF_NOEXIST, CLASSES, EXECUTORS, PROCESSES, RUNS, count, increment, place, standing,
+    standing_of, tally, tally_late,
 };
 
 /// The error of an update or a removal that found no entry.
@@ -115,13 +115,9 @@ pub fn sched_process_fork(ctx: BtfTracePointContext) -> i32 {
     }
     let parent_tgid = parent.tgid();
     let cgroup = child.cgroup();
-    let (class, run) = match PROCESSES.get_ptr(parent_tgid) {
-        Some(record) => unsafe { ((*record).class, (*record).run) },
-        None => (class::NONE, 0),
-    };
     // The parent must be asked as well as the child's cgroup: a member can clone a child to anywhere with CLONE_INTO_CGROUP, and a stranger
     // can clone one into a run, both without an attach event.
-    let verdict = birth(standing(class, run), place(cgroup));
+    let verdict = birth(standing_of(parent_tgid), place(cgroup));
     let (class, run, born_outside) = match verdict {
         Birth::Untracked => return 0,
         Birth::Executor => (class::EXECUTOR, 0, 0),
@@ -138,7 +134,8 @@ pub fn sched_process_fork(ctx: BtfTracePointContext) -> i32 {
         Birth::Untracked => {}
         Birth::Executor => {
             count(global::EXECUTOR_BIRTHS);
-            if EXECUTORS.insert(ProcessKey { start, tgid, pad: 0 }, Executor::default(), BPF_NOEXIST).is_err() {
+            if EXECUTORS.insert(ProcessKey { start, tgid, pad: 0 }, Executor::default(), BPF_NOEXIST).is_err()
+            {
                 count(global::FAILED);
             }
         }
@@ -281,13 +278,17 @@ pub fn cgroup_attach_task(ctx: BtfTracePointContext) -> i32 {
         None => (Process::default(), false),
     };
     if !tracked {
-        // Between a child's appearance and its sched_process_fork it can be moved already. Of a child of ours the birth will be judged by
-        // where it is then: the place it was made in is lost, and with it a birth, when an executor made it. Said, not guessed.
-        if task.is_new() && PROCESSES.get_ptr(task.real_parent().tgid()).is_some() {
-            count(global::YOUNG_MOVES);
-            return 0;
+        if task.is_new() {
+            match young(standing_of(task.real_parent().tgid()), to) {
+                YoungMove::Unknown => {
+                    count(global::YOUNG_MOVES);
+                    return 0;
+                }
+                YoungMove::Later => return 0,
+                YoungMove::Stranger => {}
+            }
         }
-        if let classify::Place::Elsewhere | classify::Place::Executors | classify::Place::Tasks = to {
+        if let Place::Elsewhere | Place::Executors | Place::Tasks = to {
             return 0;
         }
     }
@@ -306,11 +307,14 @@ pub fn cgroup_attach_task(ctx: BtfTracePointContext) -> i32 {
         let class = match verdict {
             Move::Left { .. } => class::ESCAPED,
             Move::Returned { .. } => class::TASK,
-            Move::Nothing | Move::ExecutorEntered { .. } | Move::Inside { .. } | Move::Stranger { .. } => record.class,
+            Move::Nothing | Move::ExecutorEntered { .. } | Move::Inside { .. } | Move::Stranger { .. } => {
+                record.class
+            }
         };
         // Of a process whose threads are apart, the record has the cgroup of its leader, and the class that the last move gave it.
         let cgroup = if whole || task.pid() == tgid { destination } else { record.cgroup };
-        // By an update with its key, not in place: the process may exit meanwhile, and its entry be another process's then.
+        // By an update with its key, not in place: the process may exit meanwhile, and its entry be another process's then. A signal that
+        // comes between the look-up and here loses its sender, which costs a name and no verdict.
         match PROCESSES.insert(tgid, Process { class, cgroup, ..record }, BPF_EXIST) {
             Ok(()) => {}
             Err(error) if error == -ENOENT => {}
@@ -380,7 +384,8 @@ pub fn signal_generate(ctx: BtfTracePointContext) -> i32 {
     if let SIGCHLD | SIGCONT | SIGURG | SIGWINCH = signal {
         return 0;
     }
-    // SAFETY: the map gave the pointer. Signals to one process are generated under its lock, so no two write at once.
+    // SAFETY: the map gave the pointer. Signals to one process are generated under its lock, so no two write at once. Should the process
+    // exit just now and its entry become another's, that one gets a false sender, of a signal that did not end it.
     unsafe {
         if (*record).signal == SIGKILL {
             return 0;

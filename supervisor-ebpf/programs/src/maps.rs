@@ -100,3 +100,13 @@ pub fn standing(class: u32, run: u64) -> Standing {
         _ => Standing::Stranger,
     }
 }
+
+/// How the process of this id stands.
+#[inline(always)]
+pub fn standing_of(tgid: u32) -> Standing {
+    let (class, run) = match PROCESSES.get_ptr(tgid) {
+        Some(record) => unsafe { ((*record).class, (*record).run) },
+        None => (class::NONE, 0),
+    };
+    standing(class, run)
+}
