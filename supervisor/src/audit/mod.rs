@@ -1,1 +1,4 @@
 //! To be filled.
+
+pub mod btf;
+pub mod decode;
