@@ -82,6 +82,8 @@ pub struct Snapshot<'a> {
     pub alive: u64,
     /// The events that are kept of this run: detail for the reasons, never their ground.
     pub events: &'a [AuditEvent],
+    /// The events that are kept of this executor's entries into task cgroups, of whatever run.
+    pub entries: &'a [AuditEvent],
 }
 
 /// The judgement on one claim.
@@ -137,53 +139,72 @@ pub fn judge(snapshot: &Snapshot<'_>) -> Claims {
     }
 }
 
-/// Whatever makes the observation unsound. The same for all claims: an event that one program missed could have mattered to any of them
-/// (an executor that enters a run whose mkdir went unseen is not noticed either).
+impl Snapshot<'_> {
+    /// What is wrong with the audit itself, whatever the run. The same for all claims: an event that one program missed could have
+    /// mattered to any of them (an executor that enters a run whose mkdir went unseen is not noticed either).
+    pub fn watch_doubts(&self) -> Vec<Doubt> {
+        let Faults { failed, young_moves, identity_mismatches, skipped_runs } = self.faults;
+        let mut doubts = Vec::new();
+        match &self.watch {
+            // Without an audit nothing else has a meaning.
+            Watch::Off { why } => return vec![Doubt::Off { why: why.clone() }],
+            Watch::On(Attachment::Unbroken) => {}
+            Watch::On(Attachment::Broken(program)) => doubts.push(Doubt::Detached { program: *program }),
+        }
+        if failed > 0 {
+            doubts.push(Doubt::FailedUpdates { times: failed });
+        }
+        if skipped_runs > 0 {
+            doubts.push(Doubt::SkippedRuns { times: skipped_runs });
+        }
+        if young_moves > 0 {
+            doubts.push(Doubt::YoungMoves { times: young_moves });
+        }
+        if identity_mismatches > 0 {
+            doubts.push(Doubt::IdentityMismatches { times: identity_mismatches });
+        }
+        doubts
+    }
+
+    /// What should have been seen of this run and its executor and was not: proof that something else may have been missed as well.
+    fn birth_doubts(&self) -> Vec<Doubt> {
+        let mut doubts = Vec::new();
+        match self.executor {
+            Birth::Unseen => doubts.push(Doubt::ExecutorUnseen),
+            Birth::Seen(record) => match self.executor_life {
+                // It is reaped only after its last thread passed the tracepoint.
+                ExecutorLife::Exited if record.exited == 0 => doubts.push(Doubt::ExecutorExitUnseen),
+                ExecutorLife::Exited | ExecutorLife::Alive => {}
+            },
+        }
+        match self.run {
+            Birth::Unseen => doubts.push(Doubt::RunUnseen),
+            Birth::Seen(record) => match (self.main, record.main_tgid) {
+                (Some(reported), 0) => doubts.push(Doubt::MainUnseen { reported }),
+                (Some(reported), seen) if reported != seen => {
+                    doubts.push(Doubt::MainDiffers { reported, seen });
+                }
+                // No main process was reported when it could not be started; whatever was born then is in the counters.
+                (Some(_) | None, _) => {}
+            },
+        }
+        doubts
+    }
+}
+
+/// Whatever makes the observation unsound.
 fn doubts(snapshot: &Snapshot<'_>) -> Vec<Doubt> {
-    let Snapshot { watch, executor, executor_life, run, faults, main, alive: _, events: _ } = snapshot;
-    let Faults { failed, young_moves, identity_mismatches, skipped_runs } = *faults;
-    let mut doubts = Vec::new();
-    match watch {
-        // Without an audit nothing else has a meaning.
-        Watch::Off { why } => return vec![Doubt::Off { why: why.clone() }],
-        Watch::On(Attachment::Unbroken) => {}
-        Watch::On(Attachment::Broken(program)) => doubts.push(Doubt::Detached { program: *program }),
-    }
-    if failed > 0 {
-        doubts.push(Doubt::FailedUpdates { times: failed });
-    }
-    if skipped_runs > 0 {
-        doubts.push(Doubt::SkippedRuns { times: skipped_runs });
-    }
-    if young_moves > 0 {
-        doubts.push(Doubt::YoungMoves { times: young_moves });
-    }
-    if identity_mismatches > 0 {
-        doubts.push(Doubt::IdentityMismatches { times: identity_mismatches });
-    }
-    match executor {
-        Birth::Unseen => doubts.push(Doubt::ExecutorUnseen),
-        Birth::Seen(record) => match executor_life {
-            // It is reaped only after its last thread passed the tracepoint.
-            ExecutorLife::Exited if record.exited == 0 => doubts.push(Doubt::ExecutorExitUnseen),
-            ExecutorLife::Exited | ExecutorLife::Alive => {}
-        },
-    }
-    match run {
-        Birth::Unseen => doubts.push(Doubt::RunUnseen),
-        Birth::Seen(record) => match (*main, record.main_tgid) {
-            (Some(reported), 0) => doubts.push(Doubt::MainUnseen { reported }),
-            (Some(reported), seen) if reported != seen => doubts.push(Doubt::MainDiffers { reported, seen }),
-            // No main process was reported when it could not be started; whatever was born then is in the counters.
-            (Some(_) | None, _) => {}
-        },
+    let mut doubts = snapshot.watch_doubts();
+    match snapshot.watch {
+        Watch::Off { .. } => {}
+        Watch::On(_) => doubts.extend(snapshot.birth_doubts()),
     }
     doubts
 }
 
 fn stayed_out(snapshot: &Snapshot<'_>) -> Vec<Breach> {
     let Birth::Seen(executor) = snapshot.executor else { return Vec::new() };
-    breach(snapshot, executor.entered, |times| Fact::ExecutorEntered {
+    breach(snapshot.entries, executor.entered, |times| Fact::ExecutorEntered {
         times,
         cgroup: executor.entered_cgroup,
     })
@@ -191,17 +212,17 @@ fn stayed_out(snapshot: &Snapshot<'_>) -> Vec<Breach> {
 
 fn contained(snapshot: &Snapshot<'_>) -> Vec<Breach> {
     let Birth::Seen(run) = snapshot.run else { return Vec::new() };
-    let mut breaches = breach(snapshot, run.left, |times| Fact::Left { times });
-    breaches.extend(breach(snapshot, run.outside, |times| Fact::BornOutside { times }));
+    let mut breaches = breach(snapshot.events, run.left, |times| Fact::Left { times });
+    breaches.extend(breach(snapshot.events, run.outside, |times| Fact::BornOutside { times }));
     breaches
 }
 
 fn undisturbed(snapshot: &Snapshot<'_>) -> Vec<Breach> {
     let Birth::Seen(run) = snapshot.run else { return Vec::new() };
-    let mut breaches = breach(snapshot, run.strangers, |times| Fact::Strangers { times });
-    breaches.extend(breach(snapshot, run.foreign, |times| Fact::ForeignBirths { times }));
+    let mut breaches = breach(snapshot.events, run.strangers, |times| Fact::Strangers { times });
+    breaches.extend(breach(snapshot.events, run.foreign, |times| Fact::ForeignBirths { times }));
     // An executor, this or another one, descends from no birth of the run.
-    breaches.extend(breach(snapshot, run.executor_entered, |times| Fact::ExecutorInside { times }));
+    breaches.extend(breach(snapshot.events, run.executor_entered, |times| Fact::ExecutorInside { times }));
     breaches
 }
 
@@ -211,13 +232,13 @@ fn still_alive(snapshot: &Snapshot<'_>) -> Vec<Breach> {
     if run.removed == 0 || unaccounted(&run) == 0 {
         return Vec::new();
     }
-    breach(snapshot, snapshot.alive, |processes| Fact::AliveAfterRemoval { processes })
+    breach(snapshot.events, snapshot.alive, |processes| Fact::AliveAfterRemoval { processes })
 }
 
 /// What C4 needs beyond a sound observation. Births without an exit are no evidence of life: with nobody found alive, it is the count
 /// that is wrong.
 fn not_ended(snapshot: &Snapshot<'_>) -> Vec<Doubt> {
-    let Birth::Seen(run) = snapshot.run else { return Vec::new() };
+    let (Watch::On(_), Birth::Seen(run)) = (&snapshot.watch, snapshot.run) else { return Vec::new() };
     let mut doubts = Vec::new();
     if run.removed == 0 {
         doubts.push(Doubt::NotRemoved);
@@ -234,12 +255,12 @@ fn unaccounted(run: &Run) -> u64 {
     run.births.abs_diff(run.exits).saturating_add(run.outside.abs_diff(run.outside_exits))
 }
 
-fn breach(snapshot: &Snapshot<'_>, times: u64, fact: impl FnOnce(u64) -> Fact) -> Vec<Breach> {
+fn breach(events: &[AuditEvent], times: u64, fact: impl FnOnce(u64) -> Fact) -> Vec<Breach> {
     if times == 0 {
         return Vec::new();
     }
     let fact = fact(times);
-    let examples = snapshot.events.iter().filter(|event| fact.is_shown_by(&event.movement));
+    let examples = events.iter().filter(|event| fact.is_shown_by(&event.movement));
     vec![Breach { examples: examples.take(EXAMPLES).copied().collect(), fact }]
 }
 

@@ -3,12 +3,14 @@
 //!
 //! Each wrapper names the call it makes, returns [`SysError`], and never panics on what the kernel answers.
 
+pub mod bpf;
 pub mod clock;
 pub mod dir;
 mod error;
 pub mod exec;
 pub mod fd;
 pub mod fork;
+pub mod handle;
 pub mod memory;
 pub mod mount;
 pub mod pidfd;

@@ -24,6 +24,7 @@ fn good() -> Snapshot<'static> {
         main: Some(MAIN),
         alive: 0,
         events: &[],
+        entries: &[],
     }
 }
 
@@ -295,7 +296,7 @@ prop_compose! {
             },
             main,
             alive,
-            events: &[],
+            events: &[], entries: &[],
         }
     }
 }
