@@ -270,6 +270,7 @@ mod tests {
     use std::error::Error;
 
     use super::*;
+    use crate::sys::Errno;
 
     fn order(mountinfo: &str, own: &str) -> Vec<(u64, String)> {
         let mounts = parse::mounts(mountinfo.as_bytes(), "cgroup2").unwrap();

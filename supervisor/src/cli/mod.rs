@@ -1,8 +1,54 @@
-//! The command line.
+//! The command line: what people type. Parsing here, the work elsewhere.
+
+mod environment;
+mod identity;
+mod quantity;
+mod run;
+mod say;
 
 use std::process::ExitCode;
 
+use clap::{Parser, Subcommand};
+
+use crate::{embedded, keeper};
+
+/// A process supervisor that can prove what it did.
+#[derive(Debug, Parser)]
+#[command(name = "proctor", version, propagate_version = true, disable_help_subcommand = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run a program in a cgroup of its own, end all that it started, and print what is proven about it.
+    Run(Box<run::RunArgs>),
+}
+
 /// Parses the arguments and runs what they ask for.
 pub fn main() -> ExitCode {
-    ExitCode::SUCCESS
+    log_to_stderr();
+    // Before clap, which would cost the keeper and its executors memory that they never use.
+    if std::env::args_os().nth(1).is_some_and(|first| first == keeper::SUBCOMMAND) {
+        return keeper::main();
+    }
+    match Cli::try_parse() {
+        Ok(Cli { command: Command::Run(args) }) => run::run(*args),
+        Err(error) => {
+            let code = if error.use_stderr() { embedded::OWN_FAILURE } else { 0 };
+            // To a closed stdout there is nothing to say.
+            let _ = error.print();
+            ExitCode::from(code)
+        }
+    }
+}
+
+/// Warnings and errors of the library go to stderr; more with PROCTOR_LOG, as `tracing`'s filters are written.
+fn log_to_stderr() {
+    let Some(filter) = std::env::var_os("PROCTOR_LOG").and_then(|filter| filter.into_string().ok()) else {
+        return;
+    };
+    let filter = tracing_subscriber::EnvFilter::builder().parse_lossy(filter);
+    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).init();
 }

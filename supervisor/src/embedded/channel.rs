@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use tokio::io::unix::AsyncFd;
 
 use crate::sys::socket::{self, Message, Received};
-use crate::sys::{Errno, Result, SysError};
+use crate::sys::{Errno, Result, SysError, reactor};
 
 /// Sends at once, receives when something comes.
 #[derive(Debug)]
@@ -14,7 +14,7 @@ pub(super) struct Channel(AsyncFd<OwnedFd>);
 impl Channel {
     /// Needs the runtime that will wait on it.
     pub(super) fn new(socket: OwnedFd) -> Result<Self> {
-        SysError::from_io("epoll_ctl", AsyncFd::register(socket).map_err(Into::into)).map(Self)
+        reactor::register(socket).map(Self)
     }
 
     pub(super) fn send(&self, bytes: &[u8], fds: &[BorrowedFd<'_>]) -> Result<()> {

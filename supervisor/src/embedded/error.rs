@@ -30,7 +30,9 @@ pub enum RunError {
     #[error("no cgroup to run the task in: {0}; see `proctor doctor`")]
     Hierarchy(HierarchyError),
     /// The audit was required and cannot be had.
-    #[error("the audit is required and not active: {why}; see `proctor doctor`, or run without --require-audit")]
+    #[error(
+        "the audit is required and not active: {why}; see `proctor doctor`, or run without --require-audit"
+    )]
     AuditRequired {
         /// Why not.
         why: String,
@@ -65,11 +67,19 @@ pub fn describe(failure: &StartFailure) -> String {
         ("exec", ENOENT) if object.contains('/') => {
             ": there is no such file (or the interpreter that its first line names is missing)"
         }
-        ("exec", ENOENT) => ": there is no such program in the task's PATH; give the full path or --env PATH=…",
-        ("exec", EACCES) => ": not an executable file for this user; check its mode (chmod +x) and that it is no directory",
+        ("exec", ENOENT) => {
+            ": there is no such program in the task's PATH; give the full path or --env PATH=…"
+        }
+        ("exec", EACCES) => {
+            ": not an executable file for this user; check its mode (chmod +x) and that it is no directory"
+        }
         ("exec", ENOEXEC) => ": not a program of this machine; a script needs a first line such as #!/bin/sh",
-        ("exec", E2BIG) => ": arguments and environment are too long; the kernel allows a quarter of the stack limit (ulimit -s)",
-        ("exec", EAGAIN) | ("clone3", EAGAIN) => ": a limit on processes is reached; look at ulimit -u and at pids.max of the cgroup",
+        ("exec", E2BIG) => {
+            ": arguments and environment are too long; the kernel allows a quarter of the stack limit (ulimit -s)"
+        }
+        ("exec", EAGAIN) | ("clone3", EAGAIN) => {
+            ": a limit on processes is reached; look at ulimit -u and at pids.max of the cgroup"
+        }
         ("exec", ETXTBSY) => ": the file is open for writing; wait until it is written",
         ("chdir", ENOENT | ENOTDIR) => ": give --cwd an existing directory",
         ("chdir", EACCES) => ": the task's user may not enter it; give another --cwd",
@@ -77,7 +87,9 @@ pub fn describe(failure: &StartFailure) -> String {
         ("setrlimit", EPERM) => ": a hard limit cannot be raised without CAP_SYS_RESOURCE",
         ("set oom_score_adj", EACCES) => ": it cannot be lowered without CAP_SYS_RESOURCE",
         ("clone3", EBUSY) => ": controllers are enabled below that cgroup",
-        ("clone3", ENOSYS | EPERM) => ": clone3 is not allowed here (a seccomp filter?); see `proctor doctor`",
+        ("clone3", ENOSYS | EPERM) => {
+            ": clone3 is not allowed here (a seccomp filter?); see `proctor doctor`"
+        }
         (_, EACCES | EPERM) => ": run as root, or in a cgroup that is delegated to you",
         (_, EAGAIN) => ": cgroup.max.descendants or cgroup.max.depth of an ancestor is reached",
         (_, EROFS) => ": cgroup2 is mounted read-only here",

@@ -22,7 +22,10 @@ pub(super) fn find(inode: u64) -> Vec<Holder> {
     let own = crate::sys::process::id();
     let Ok(entries) = std::fs::read_dir("/proc") else { return Vec::new() };
     let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<i32>().ok());
-    pids.filter(|pid| *pid != own && holds(*pid, inode)).take(SHOWN).map(|pid| Holder { pid, comm: comm(pid) }).collect()
+    pids.filter(|pid| *pid != own && holds(*pid, inode))
+        .take(SHOWN)
+        .map(|pid| Holder { pid, comm: comm(pid) })
+        .collect()
 }
 
 fn holds(pid: i32, inode: u64) -> bool {
@@ -31,14 +34,14 @@ fn holds(pid: i32, inode: u64) -> bool {
     fds.flatten().any(|fd| match std::fs::read_link(fd.path()) {
         Ok(target) if target.as_os_str() == name.as_str() => true,
         // A FIFO of the file system shows its path: compare the file itself.
-        Ok(target) if target.is_absolute() && !target.starts_with("/dev") => {
-            std::fs::metadata(fd.path()).is_ok_and(|file| file.ino() == inode && file.mode() & 0o170_000 == 0o010_000)
-        }
+        Ok(target) if target.is_absolute() && !target.starts_with("/dev") => std::fs::metadata(fd.path())
+            .is_ok_and(|file| file.ino() == inode && file.mode() & 0o170_000 == 0o010_000),
         Ok(_) | Err(_) => false,
     })
 }
 
 fn comm(pid: i32) -> String {
     let stat = std::fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
-    parse::stat(&stat).map_or_else(|_| String::from("?"), |stat| String::from_utf8_lossy(&stat.comm).into_owned())
+    parse::stat(&stat)
+        .map_or_else(|_| String::from("?"), |stat| String::from_utf8_lossy(&stat.comm).into_owned())
 }

@@ -41,7 +41,11 @@ impl Keeper {
     }
 
     /// Makes the tree `root` below `parent`.
-    pub(super) async fn set_up(&self, setup: KeeperSetup, parent: OwnedFd) -> Result<(u64, u64, String), RunError> {
+    pub(super) async fn set_up(
+        &self,
+        setup: KeeperSetup,
+        parent: OwnedFd,
+    ) -> Result<(u64, u64, String), RunError> {
         self.send(&ToKeeper::Setup(setup), &[parent.as_fd()])?;
         match self.next().await? {
             News::Message(FromKeeper::Ready { executors, tasks, root }) => Ok((executors, tasks, root)),

@@ -477,7 +477,7 @@ impl Executor {
         let leaf_left = removed.err().map_or_else(String::new, |error| format!("{error}: {}", error.source));
         let [stdout, stderr] = [Some(&self.outputs.stdout), self.outputs.stderr.as_ref()];
         let streams = [stdout, stderr].map(|output| output.map(Output::report).unwrap_or_default());
-        self.link.send(&FromExecutor::Ended(RunReport {
+        self.link.send(&FromExecutor::Ended(Box::new(RunReport {
             run: end.run,
             outcome: end.outcome,
             cause: end.cause,
@@ -487,7 +487,7 @@ impl Executor {
             timings: run.timings,
             cpu_usec,
             leaf_left,
-        }));
+        })));
     }
 }
 

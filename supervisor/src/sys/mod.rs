@@ -16,6 +16,7 @@ pub mod mount;
 pub mod pidfd;
 pub mod poll;
 pub mod process;
+pub mod reactor;
 pub mod signal;
 pub mod socket;
 pub mod wait;

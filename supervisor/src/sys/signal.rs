@@ -38,3 +38,8 @@ impl AsFd for ChildSignals {
         self.0.as_fd()
     }
 }
+
+/// Stops this process as Ctrl-Z would, whatever it does with SIGTSTP; returns when it is continued.
+pub fn stop_self() -> Result<()> {
+    SysError::from_nix("raise", nix::sys::signal::raise(nix::sys::signal::Signal::SIGSTOP))
+}

@@ -60,7 +60,7 @@ pub enum FromExecutor {
     /// The kill does not work for now; it goes on being tried.
     Stuck(Vec<StuckProcess>),
     /// The run is over.
-    Ended(RunReport),
+    Ended(Box<RunReport>),
     /// The task will not run again; the executor ends.
     Over,
 }
@@ -185,7 +185,7 @@ impl FromExecutor {
                 let state = char::from_u32(state).ok_or(WireError::Field("state"))?;
                 Ok(StuckProcess { pid, state, comm: r.text("comm")?, wchan: r.text("wchan")? })
             })?),
-            5 => Self::Ended(decode_report(&mut r)?),
+            5 => Self::Ended(Box::new(decode_report(&mut r)?)),
             6 => Self::Over,
             kind => return Err(WireError::Kind(kind)),
         })
@@ -311,10 +311,10 @@ mod tests {
             FromExecutor::Running,
             FromExecutor::Closed(Stream::Stderr),
             FromExecutor::Stuck(vec![stuck.clone(), stuck]),
-            FromExecutor::Ended(report(Outcome::Exited(7), None)),
-            FromExecutor::Ended(report(Outcome::Signaled(Signal::KILL), Some(StopCause::Killed))),
-            FromExecutor::Ended(report(Outcome::Unknown, Some(StopCause::Abandoned))),
-            FromExecutor::Ended(report(Outcome::NotStarted(failure), Some(StopCause::Timeout))),
+            FromExecutor::Ended(Box::new(report(Outcome::Exited(7), None))),
+            FromExecutor::Ended(Box::new(report(Outcome::Signaled(Signal::KILL), Some(StopCause::Killed)))),
+            FromExecutor::Ended(Box::new(report(Outcome::Unknown, Some(StopCause::Abandoned)))),
+            FromExecutor::Ended(Box::new(report(Outcome::NotStarted(failure), Some(StopCause::Timeout)))),
             FromExecutor::Over,
         ] {
             assert_eq!(FromExecutor::decode(&message.encode()), Ok(message));

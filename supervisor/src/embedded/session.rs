@@ -1,0 +1,349 @@
+//! The course of one foreground run.
+
+use std::os::fd::{AsFd, OwnedFd};
+
+use tokio::signal::unix::{Signal as SignalStream, SignalKind, signal};
+
+use super::channel::Channel;
+use super::keeper::{Keeper, News};
+use super::proof::Proof;
+use super::report::{Ending, Report};
+use super::{Request, RunError, holders, salvage};
+use crate::audit::ExecutorLife;
+use crate::cgroup::Hierarchy;
+use crate::executor::same_place;
+use crate::sys::{clock, fd, process, socket};
+use crate::task::{Outcome, StopPolicy, TaskSpec};
+use crate::wire::{
+    FromExecutor, FromKeeper, KeeperSetup, OutputPlan, RunReport, StuckProcess, ToExecutor, encode_spec,
+};
+
+/// What a signal to us means, one after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Patience {
+    /// Nobody asked for an end yet.
+    Running,
+    /// A graceful stop was asked for.
+    Stopping,
+    /// The kill was asked for.
+    Killing,
+}
+
+/// The run as we have heard of it.
+#[derive(Debug, Default)]
+struct Heard {
+    leaf: Option<u64>,
+    main: Option<i32>,
+    report: Option<Box<RunReport>>,
+    executor_ended: Option<u32>,
+    main_reaped_by_keeper: Option<u32>,
+    keeper_gone: bool,
+}
+
+pub(super) async fn run(request: Request, notice: &mut dyn FnMut(&str)) -> Result<Report, RunError> {
+    let Request { spec, audit: wish, stdin, stdout, stderr } = request;
+    let started_wall = clock::wall();
+    let mut signals = Signals::new()?;
+    let mut proof = Proof::begin(wish)?;
+    let hierarchy = Hierarchy::find().map_err(RunError::Hierarchy)?;
+    let parent = hierarchy.open_own().map_err(RunError::Hierarchy)?;
+    let parent_again = fd::duplicate(parent.as_fd()).map_err(RunError::sys("hold the own cgroup"))?;
+    // If the keeper is killed, what it held comes to us.
+    process::become_subreaper().map_err(RunError::sys("become a subreaper"))?;
+
+    let mut keeper = Keeper::spawn()?;
+    let setup = KeeperSetup {
+        root: format!("proctor.run-{}", process::id()),
+        parent: hierarchy.own_cgroup().to_string(),
+    };
+    let begun = begin(&keeper, setup, parent, &mut proof, wish, &spec, [&stdin, &stdout, &stderr]).await;
+    let Begun { link, executor, root } = match begun {
+        Ok(begun) => begun,
+        Err(error) => {
+            // Closing the socket tells the keeper to leave nothing.
+            drain_keeper(&mut keeper).await;
+            return Err(error);
+        }
+    };
+    // The executor has them; ours would keep a pipe open after it.
+    drop((stdin, stdout, stderr));
+
+    let mut heard = Heard::default();
+    let mut patience = Patience::Running;
+    let mut link_open = true;
+    while heard.executor_ended.is_none() && (link_open || !heard.keeper_gone) {
+        tokio::select! {
+            message = link.receive(), if link_open => match message.map_err(RunError::sys("hear from the executor"))? {
+                Some(message) => match FromExecutor::decode(&message.bytes).map_err(RunError::Wire)? {
+                    FromExecutor::Born { leaf, pid, .. } => (heard.leaf, heard.main) = (Some(leaf), Some(pid)),
+                    FromExecutor::Running | FromExecutor::Closed(_) | FromExecutor::Over => {}
+                    FromExecutor::Stuck(processes) => notice(&stuck(&spec, &processes)),
+                    FromExecutor::Ended(report) => heard.report = Some(report),
+                },
+                None => link_open = false,
+            },
+            news = keeper.next(), if !heard.keeper_gone => match news? {
+                News::Message(FromKeeper::ExecutorEnded { pid, status }) if pid == executor => {
+                    heard.executor_ended = Some(status);
+                }
+                News::Message(FromKeeper::OrphanEnded { pid, status }) if Some(pid) == heard.main => {
+                    heard.main_reaped_by_keeper = Some(status);
+                }
+                News::Message(_) => {}
+                News::Gone => {
+                    heard.keeper_gone = true;
+                    notice("the keeper was killed; the executor guards the task without it");
+                }
+            },
+            wish = signals.next() => {
+                patience = obey(wish, patience, &spec, &link, notice);
+                if patience == Patience::Killing && heard.report.is_some() {
+                    // Nothing lives any more; only the reader of the output is waited for.
+                    proof.drain();
+                }
+            }
+        }
+    }
+    while link_open && let Ok(Some(message)) = link.receive().await {
+        // What the executor said last, if its end was heard of first.
+        match FromExecutor::decode(&message.bytes).map_err(RunError::Wire)? {
+            FromExecutor::Ended(report) => heard.report = Some(report),
+            FromExecutor::Born { leaf, pid, .. } => (heard.leaf, heard.main) = (Some(leaf), Some(pid)),
+            FromExecutor::Running | FromExecutor::Closed(_) | FromExecutor::Stuck(_) | FromExecutor::Over => {
+            }
+        }
+    }
+    let held_open_by = held_open(heard.report.as_deref());
+    let clean = clean_up(&mut keeper, &mut heard, parent_again, &root, &mut signals, notice).await;
+    // Judged when everything is over, the executor's own life and the removal of the leaf included.
+    let life = if heard.executor_ended.is_some() || heard.keeper_gone {
+        ExecutorLife::Exited
+    } else {
+        ExecutorLife::Alive
+    };
+    let verdict = proof.verdict(heard.leaf, heard.main, life);
+    let ending = match heard.report {
+        Some(report) => Ending::Reported(report),
+        None => Ending::ExecutorDied {
+            status: heard.executor_ended,
+            outcome: orphan_outcome(heard.main_reaped_by_keeper),
+        },
+    };
+    Ok(Report { spec, ending, executor, main: heard.main, verdict, held_open_by, started_wall, left: clean })
+}
+
+struct Begun {
+    link: Channel,
+    executor: i32,
+    root: String,
+}
+
+/// Has the tree made, the audit told, the executor started.
+async fn begin(
+    keeper: &Keeper,
+    setup: KeeperSetup,
+    parent: OwnedFd,
+    proof: &mut Proof,
+    wish: super::AuditWish,
+    spec: &TaskSpec,
+    [stdin, stdout, stderr]: [&OwnedFd; 3],
+) -> Result<Begun, RunError> {
+    let (executors, tasks, root) = keeper.set_up(setup, parent).await?;
+    proof.watch(wish, executors, tasks)?;
+    proof.break_on_fault();
+    let sealed =
+        fd::sealed("proctor-spec", &encode_spec(spec)).map_err(RunError::sys("write the task's spec"))?;
+    let (ours, theirs) = socket::pair().map_err(RunError::sys("make a socket for the executor"))?;
+    let link = Channel::new(ours).map_err(RunError::sys("wait for the executor"))?;
+    let mut fds = vec![sealed.as_fd(), theirs.as_fd(), stdin.as_fd(), stdout.as_fd()];
+    let plan = if ordered_together(stdout, stderr) {
+        OutputPlan::Merged
+    } else {
+        fds.push(stderr.as_fd());
+        OutputPlan::Split
+    };
+    let executor = keeper.start(spec.id.clone(), plan, &fds).await?;
+    proof.note_executor(executor);
+    Ok(Begun { link, executor, root })
+}
+
+/// Whether the order between the two streams can be seen by whoever reads them.
+fn ordered_together(stdout: &OwnedFd, stderr: &OwnedFd) -> bool {
+    same_place(stdout.as_fd(), stderr.as_fd())
+        && fd::identify(stdout.as_fd()).is_ok_and(|target| Some(target) != null_identity())
+}
+
+/// In /dev/null no order can be seen, and two streams keep their figures apart.
+fn null_identity() -> Option<fd::Identity> {
+    fd::identify(fd::null().ok()?.as_fd()).ok()
+}
+
+fn obey(
+    wish: Wish,
+    patience: Patience,
+    spec: &TaskSpec,
+    link: &Channel,
+    notice: &mut dyn FnMut(&str),
+) -> Patience {
+    // If the executor is gone there is nobody to tell; its end is heard of at once.
+    let tell = |request: ToExecutor| link.send(&request.encode(), &[]).unwrap_or(());
+    match (wish, patience) {
+        (Wish::End, Patience::Running) => {
+            let StopPolicy { signal, grace } = spec.stop;
+            let id = &spec.id;
+            notice(&format!("{id}: stopping with {signal}, kill after {grace:?}; once more to kill now"));
+            tell(ToExecutor::Stop(spec.stop));
+            Patience::Stopping
+        }
+        (Wish::End, Patience::Stopping | Patience::Killing) => {
+            tell(ToExecutor::Kill);
+            Patience::Killing
+        }
+        (Wish::Suspend, patience) => {
+            tell(ToExecutor::Pause);
+            // Comes back when somebody continues us (fg, bg). SIGSTOP cannot fail for oneself.
+            let _ = crate::sys::signal::stop_self();
+            tell(ToExecutor::Resume);
+            patience
+        }
+    }
+}
+
+fn stuck(spec: &TaskSpec, processes: &[StuckProcess]) -> String {
+    let list: Vec<String> = processes
+        .iter()
+        .map(|StuckProcess { pid, state, comm, wchan }| match wchan.as_str() {
+            "" | "0" => format!("{pid} ({comm}, state {state})"),
+            wchan => format!("{pid} ({comm}, state {state}, in {wchan})"),
+        })
+        .collect();
+    format!("{}: cannot be ended for now, waiting for the kernel to let go of: {}", spec.id, list.join(", "))
+}
+
+/// Who holds which stream open after the end.
+fn held_open(report: Option<&RunReport>) -> Vec<holders::Holder> {
+    let streams = report.map(|report| report.streams).unwrap_or_default();
+    let mut found: Vec<holders::Holder> = Vec::new();
+    for stream in streams.iter().filter(|stream| stream.held_open == 1) {
+        found.extend(holders::find(stream.inode));
+    }
+    found.sort_by_key(|holder| holder.pid);
+    found.dedup();
+    found
+}
+
+/// Has the tree removed. Gives what is left and why.
+async fn clean_up(
+    keeper: &mut Keeper,
+    heard: &mut Heard,
+    parent: OwnedFd,
+    root: &str,
+    signals: &mut Signals,
+    notice: &mut dyn FnMut(&str),
+) -> Option<String> {
+    let mut left = None;
+    if !heard.keeper_gone {
+        // A keeper that cannot be told is gone, which the next message shows.
+        let _ = keeper.finish();
+        let mut impatient = 0;
+        loop {
+            let news = tokio::select! {
+                news = keeper.next() => news,
+                wish = signals.next() => {
+                    impatient += usize::from(wish == Wish::End);
+                    if impatient >= 2 {
+                        notice("not waiting any more; the keeper stays and ends what is left");
+                        return Some(format!("processes in {root}"));
+                    }
+                    continue;
+                }
+            };
+            match news {
+                Ok(News::Message(FromKeeper::Finished)) => break,
+                Ok(News::Message(FromKeeper::Left { why })) => {
+                    left = Some(why);
+                    break;
+                }
+                Ok(News::Message(FromKeeper::OrphanEnded { pid, status })) if Some(pid) == heard.main => {
+                    heard.main_reaped_by_keeper = Some(status);
+                }
+                Ok(News::Message(_)) => {}
+                Ok(News::Gone) | Err(_) => {
+                    heard.keeper_gone = true;
+                    break;
+                }
+            }
+        }
+        keeper.reap();
+    }
+    if heard.keeper_gone {
+        left = salvage::remove(parent, root).err().map(|error| format!("{error}: {}", error.source));
+    }
+    left
+}
+
+/// Lets a keeper that failed to start something end.
+async fn drain_keeper(keeper: &mut Keeper) {
+    if keeper.finish().is_ok() {
+        while let Ok(News::Message(message)) = keeper.next().await {
+            if matches!(message, FromKeeper::Finished | FromKeeper::Left { .. }) {
+                break;
+            }
+        }
+    }
+    keeper.reap();
+}
+
+fn orphan_outcome(status: Option<u32>) -> Outcome {
+    match status {
+        Some(status @ 0..256) => Outcome::Exited(status as u8),
+        Some(status) => u8::try_from(status - 256)
+            .ok()
+            .and_then(crate::task::Signal::from_number)
+            .map_or(Outcome::Unknown, Outcome::Signaled),
+        None => Outcome::Unknown,
+    }
+}
+
+/// What somebody wants of us by a signal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Wish {
+    End,
+    Suspend,
+}
+
+/// The signals that we act on.
+struct Signals {
+    end: [SignalStream; 4],
+    suspend: SignalStream,
+}
+
+impl Signals {
+    fn new() -> Result<Self, RunError> {
+        let stream = |kind| signal(kind).map_err(RunError::io("watch for signals"));
+        Ok(Self {
+            end: [
+                stream(SignalKind::interrupt())?,
+                stream(SignalKind::terminate())?,
+                stream(SignalKind::hangup())?,
+                stream(SignalKind::quit())?,
+            ],
+            suspend: stream(SignalKind::from_raw(TSTP))?,
+        })
+    }
+
+    /// Can be cancelled.
+    async fn next(&mut self) -> Wish {
+        let [interrupt, terminate, hangup, quit] = &mut self.end;
+        tokio::select! {
+            _ = interrupt.recv() => Wish::End,
+            _ = terminate.recv() => Wish::End,
+            _ = hangup.recv() => Wish::End,
+            _ = quit.recv() => Wish::End,
+            _ = self.suspend.recv() => Wish::Suspend,
+        }
+    }
+}
+
+/// `SIGTSTP`.
+const TSTP: i32 = 20;
