@@ -1,15 +1,19 @@
 //! The command line: what people type. Parsing here, the work elsewhere.
 
+pub mod doctor;
 mod environment;
 mod identity;
 mod quantity;
 mod run;
 mod say;
 
+pub mod doctor;
+
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
+use crate::audit::{Audit, Level};
 use crate::{embedded, keeper};
 
 /// A process supervisor that can prove what it did.
@@ -24,6 +28,8 @@ struct Cli {
 enum Command {
     /// Run a program in a cgroup of its own, end all that it started, and print what is proven about it.
     Run(Box<run::RunArgs>),
+    /// Tell what this kernel and this host can do, and what to do about what is missing.
+    Doctor(doctor::DoctorArgs),
 }
 
 /// Parses the arguments and runs what they ask for.
@@ -35,6 +41,7 @@ pub fn main() -> ExitCode {
     }
     match Cli::try_parse() {
         Ok(Cli { command: Command::Run(args) }) => run::run(*args),
+        Ok(Cli { command: Command::Doctor(args) }) => doctor::run(&args, Some(load_audit)),
         Err(error) => {
             let code = if error.use_stderr() { embedded::OWN_FAILURE } else { 0 };
             // To a closed stdout there is nothing to say.
@@ -42,6 +49,11 @@ pub fn main() -> ExitCode {
             ExitCode::from(code)
         }
     }
+}
+
+/// Whether the audit's programs load and attach here: tried, not guessed.
+fn load_audit() -> Result<(), String> {
+    Audit::load(Level::Movements).map(drop).map_err(|error| error.why())
 }
 
 /// Warnings and errors of the library go to stderr; more with PROCTOR_LOG, as `tracing`'s filters are written.

@@ -15,6 +15,7 @@ pub mod memory;
 pub mod mount;
 pub mod pidfd;
 pub mod poll;
+pub mod probe;
 pub mod process;
 pub mod reactor;
 pub mod signal;
