@@ -172,7 +172,9 @@ impl Feature {
             Self::BpfRights => "the audit's programs cannot be loaded: claims stay unproven",
             Self::AuditPrograms => "claims stay unproven, and --require-audit refuses to start",
             Self::KernelRelease => "what this kernel lacks is in the lines of this report",
-            Self::User => "tasks cannot be started as other users, or cannot get all they ask for",
+            Self::User => {
+                "some tasks cannot get what they ask for (another user, higher limits), or no proof"
+            }
             Self::Hierarchies => "controllers that cgroup v1 holds cannot limit tasks",
             Self::Controllers => "a task that asks for one of these limits is refused",
             Self::CgroupFreeze => "tasks cannot be paused",
