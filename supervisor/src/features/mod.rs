@@ -1,6 +1,6 @@
 //! What this kernel and this host can do, found out by trying it once.
 //!
-//! [`look`] does the I/O and gives [`Observed`]; [`judge()`] makes a [`Report`] of it and is pure. What is tried is undone: a private cgroup is
+//! [`look()`] does the I/O and gives [`Observed`]; [`judge()`] makes a [`Report`] of it and is pure. What is tried is undone: a private cgroup is
 //! made and removed, children are killed and reaped, BPF objects are attached to nothing and closed.
 
 mod controllers;
