@@ -6,14 +6,16 @@
 )]
 #![forbid(unsafe_code)]
 
-mod ebpf;
+mod bench;
+mod tidy;
+mod workspace;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
 
 #[derive(Parser)]
-#[command(name = "cargo xtask")]
+#[command(name = "cargo xtask", about = "Checks, tests and builds of proctor")]
 struct Arguments {
     #[command(subcommand)]
     command: Command,
@@ -21,19 +23,19 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Build the eBPF object, or check the committed one
-    Ebpf(ebpf::EbpfArgs),
+    /// Check the rules of the repository: arrows, unsafe, licences, invariants, words
+    Tidy(tidy::TidyArgs),
+    /// Run a benchmark in release mode
+    Bench(bench::BenchArgs),
 }
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
-        Command::Ebpf(arguments) => ebpf::run(arguments),
+        Command::Tidy(arguments) => tidy::run(arguments).map(|()| ExitCode::SUCCESS),
+        Command::Bench(arguments) => bench::run(arguments).map(|()| ExitCode::SUCCESS),
     };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("xtask: {error:#}");
-            ExitCode::FAILURE
-        }
-    }
+    result.unwrap_or_else(|error| {
+        eprintln!("xtask: {error:#}");
+        ExitCode::FAILURE
+    })
 }
