@@ -7,6 +7,10 @@
 #![forbid(unsafe_code)]
 
 mod bench;
+mod bounded;
+mod machine;
+mod scope;
+mod test;
 mod tidy;
 mod workspace;
 
@@ -23,6 +27,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    Test(test::TestArgs),
     /// Check the rules of the repository: arrows, unsafe, licences, invariants, words
     Tidy(tidy::TidyArgs),
     /// Run a benchmark in release mode
@@ -31,6 +36,7 @@ enum Command {
 
 fn main() -> ExitCode {
     let result = match Arguments::parse().command {
+        Command::Test(arguments) => test::run(arguments),
         Command::Tidy(arguments) => tidy::run(arguments).map(|()| ExitCode::SUCCESS),
         Command::Bench(arguments) => bench::run(arguments).map(|()| ExitCode::SUCCESS),
     };

@@ -20,6 +20,11 @@ pub fn cargo() -> OsString {
     std::env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo"))
 }
 
+/// Whether we run for a machine: no colours, no progress bars, and every surprise is a fault.
+pub fn in_ci() -> bool {
+    std::env::var("CI").is_ok_and(|value| !matches!(value.as_str(), "" | "0" | "false"))
+}
+
 /// Paths of all files of the project, relative to `root`, sorted: what git tracks and what it would track. In a copy without git
 /// everything is the project but build results.
 pub fn files(root: &Path) -> Result<Vec<PathBuf>> {
