@@ -8,6 +8,7 @@
 
 mod bench;
 mod bounded;
+mod ebpf;
 mod machine;
 mod scope;
 mod test;
@@ -30,6 +31,8 @@ enum Command {
     Test(test::TestArgs),
     /// Check the rules of the repository: arrows, unsafe, licences, invariants, words
     Tidy(tidy::TidyArgs),
+    /// Build the eBPF object, or check that the committed one is what its sources give
+    Ebpf(ebpf::EbpfArgs),
     /// Run a benchmark in release mode
     Bench(bench::BenchArgs),
 }
@@ -38,6 +41,7 @@ fn main() -> ExitCode {
     let result = match Arguments::parse().command {
         Command::Test(arguments) => test::run(arguments),
         Command::Tidy(arguments) => tidy::run(arguments).map(|()| ExitCode::SUCCESS),
+        Command::Ebpf(arguments) => ebpf::run(arguments).map(|()| ExitCode::SUCCESS),
         Command::Bench(arguments) => bench::run(arguments).map(|()| ExitCode::SUCCESS),
     };
     result.unwrap_or_else(|error| {

@@ -1,6 +1,5 @@
 //! The command line: what people type. Parsing here, the work elsewhere.
 
-pub mod doctor;
 mod environment;
 mod identity;
 mod quantity;
