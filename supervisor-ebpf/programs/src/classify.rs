@@ -121,6 +121,43 @@ pub enum YoungMove {
     Stranger,
 }
 
+/// The runs of a verdict as plain numbers, 0 for none. The entry points take these and match the verdict for its kind alone: what a variant
+/// does not have would be carried along uninitialised, and Linux 5.10 refuses to spill such a value to the stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Runs {
+    /// The run that the process is of, or that an executor entered.
+    pub run: u64,
+    /// The other run that it is in now.
+    pub intrudes: u64,
+}
+
+impl Birth {
+    #[inline(always)]
+    pub fn runs(self) -> Runs {
+        match self {
+            Self::Untracked | Self::Executor => Runs { run: 0, intrudes: 0 },
+            Self::Inside { run, parentage: _ } => Runs { run: run.0, intrudes: 0 },
+            Self::Outside { run, intrudes: None } => Runs { run: run.0, intrudes: 0 },
+            Self::Outside { run, intrudes: Some(other) } => Runs { run: run.0, intrudes: other.0 },
+        }
+    }
+}
+
+impl Move {
+    #[inline(always)]
+    pub fn runs(self) -> Runs {
+        match self {
+            Self::Nothing | Self::ExecutorEntered { run: None } => Runs { run: 0, intrudes: 0 },
+            Self::ExecutorEntered { run: Some(run) } | Self::Returned { run } | Self::Inside { run } => {
+                Runs { run: run.0, intrudes: 0 }
+            }
+            Self::Left { run, intrudes: None } => Runs { run: run.0, intrudes: 0 },
+            Self::Left { run, intrudes: Some(other) } => Runs { run: run.0, intrudes: other.0 },
+            Self::Stranger { intrudes } => Runs { run: 0, intrudes: intrudes.0 },
+        }
+    }
+}
+
 /// Judges the birth of a process at `place` from a parent that stands so.
 #[inline(always)]
 pub fn birth(parent: Standing, place: Place) -> Birth {

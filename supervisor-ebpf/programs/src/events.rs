@@ -1,7 +1,8 @@
 //! The ring buffer: detail for people. No verdict hangs on it.
 
 use aya_ebpf::helpers::{
-    bpf_get_current_comm, bpf_get_current_pid_tgid, bpf_get_current_uid_gid, bpf_ktime_get_boot_ns,
+    bpf_get_current_pid_tgid, bpf_get_current_uid_gid, bpf_ktime_get_boot_ns,
+    generated::{bpf_get_current_comm, bpf_probe_read_kernel},
 };
 
 use crate::abi::{Event, global, kind, level};
@@ -21,12 +22,13 @@ pub struct Subject {
     pub tgid: u32,
     pub start: u64,
     pub cgroup: u64,
-    pub comm: [u8; 16],
+    /// The address of its comm in the kernel, or null: 16 bytes that only the helper may read.
+    pub comm: *const u8,
 }
 
 /// Whether events of this kind are wanted. The level is a frozen constant: what is not wanted costs nothing.
 #[inline(always)]
-pub fn wanted(kind: u32) -> bool {
+fn wanted(kind: u32) -> bool {
     let least = match kind {
         kind::BIRTH | kind::EXIT => level::BIRTHS,
         kind::RETURNED | kind::MOVED_INSIDE => level::MOVEMENTS,
@@ -45,21 +47,23 @@ pub fn emit(kind: u32, subject: &Subject, run: u64, other: u32, value: u64) {
         count(global::DROPPED);
         return;
     };
-    entry.write(Event {
-        time: unsafe { bpf_ktime_get_boot_ns() },
-        start: subject.start,
-        cgroup: subject.cgroup,
-        run,
-        value,
-        kind,
-        tgid: subject.tgid,
-        other,
-        by: (bpf_get_current_pid_tgid() >> 32) as u32,
-        by_uid: bpf_get_current_uid_gid() as u32,
-        pad: 0,
-        by_comm: bpf_get_current_comm().unwrap_or([0; 16]),
-        comm: subject.comm,
-    });
+    let event = entry.as_mut_ptr();
+    // SAFETY: the reserved memory is an event's size, and all of it is written: both helpers fill their 16 bytes, with zeros when they fail.
+    unsafe {
+        (*event).time = bpf_ktime_get_boot_ns();
+        (*event).start = subject.start;
+        (*event).cgroup = subject.cgroup;
+        (*event).run = run;
+        (*event).value = value;
+        (*event).kind = kind;
+        (*event).tgid = subject.tgid;
+        (*event).other = other;
+        (*event).by = (bpf_get_current_pid_tgid() >> 32) as u32;
+        (*event).by_uid = bpf_get_current_uid_gid() as u32;
+        (*event).pad = 0;
+        bpf_get_current_comm((&raw mut (*event).by_comm).cast(), 16);
+        bpf_probe_read_kernel((&raw mut (*event).comm).cast(), 16, subject.comm.cast());
+    }
     entry.submit(if EVENTS.query(AVAILABLE) >= WAKE_BYTES { FORCE_WAKEUP } else { NO_WAKEUP });
     count(global::PRODUCED);
 }

@@ -162,13 +162,10 @@ impl Task {
         }
     }
 
+    /// Where its comm is: 16 bytes for `bpf_probe_read_kernel`. A checked load of eight bytes from an array of char is refused.
     #[inline(always)]
-    pub fn comm(self) -> [u8; 16] {
-        // By the helper: a checked load of eight bytes from an array of char is refused.
-        unsafe {
-            let comm = self.0.add(OFF_TASK_COMM.load() as usize);
-            bpf_probe_read_kernel(comm.cast::<[u8; 16]>()).unwrap_or([0; 16])
-        }
+    pub fn comm(self) -> *const u8 {
+        unsafe { self.0.add(OFF_TASK_COMM.load() as usize) }
     }
 }
 

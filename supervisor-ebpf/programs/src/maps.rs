@@ -3,6 +3,7 @@
 //! User space may set other sizes when it loads the object. All counters are added to atomically: the programs run on all CPUs at once.
 
 use core::intrinsics::{AtomicOrdering, atomic_xadd};
+use core::mem::MaybeUninit;
 
 use aya_ebpf::{
     macros::map,
@@ -52,7 +53,7 @@ pub fn count(index: u32) {
 /// Counts one in a field of a run that must have an entry.
 macro_rules! tally {
     ($run:expr, $field:ident) => {
-        match $crate::maps::RUNS.get_ptr_mut($run.0) {
+        match $crate::maps::RUNS.get_ptr_mut($run) {
             // SAFETY: the map gave the pointer.
             Some(run) => unsafe { $crate::maps::increment(&raw mut (*run).$field) },
             None => $crate::maps::count($crate::abi::global::FAILED),
@@ -64,7 +65,7 @@ macro_rules! tally {
 /// may have removed the entry since.
 macro_rules! tally_late {
     ($run:expr, $field:ident) => {
-        if let Some(run) = $crate::maps::RUNS.get_ptr_mut($run.0) {
+        if let Some(run) = $crate::maps::RUNS.get_ptr_mut($run) {
             // SAFETY: the map gave the pointer.
             unsafe { $crate::maps::increment(&raw mut (*run).$field) }
         }
@@ -72,6 +73,36 @@ macro_rules! tally_late {
 }
 
 pub(crate) use {tally, tally_late};
+
+/// Copies a record, in words: field by field it would be taken apart into single bytes, for which there is no room on the stack.
+///
+/// # Safety
+/// `record` points into a value of `PROCESSES`.
+#[inline(always)]
+pub unsafe fn copy(record: *const Process) -> Process {
+    const WORDS: usize = size_of::<Process>() / 8;
+    let mut copy = MaybeUninit::<Process>::uninit();
+    unsafe {
+        let (from, to) = (record.cast::<u64>(), copy.as_mut_ptr().cast::<u64>());
+        for word in 0..WORDS {
+            to.add(word).write(from.add(word).read());
+        }
+        copy.assume_init()
+    }
+}
+
+/// Copies a comm from one of our values to another, in words.
+///
+/// # Safety
+/// Both point to a comm in a value of a map, or in a copy of one.
+#[inline(always)]
+pub unsafe fn copy_comm(to: *mut [u8; 16], from: *const [u8; 16]) {
+    unsafe {
+        let (to, from) = (to.cast::<u64>(), from.cast::<u64>());
+        to.write(from.read());
+        to.add(1).write(from.add(1).read());
+    }
+}
 
 /// What the cgroup is to us.
 #[inline(always)]
