@@ -3,7 +3,7 @@
 #[path = "../programs/src/classify.rs"]
 mod classify;
 
-use classify::{Birth, Move, Parentage, Place, RunId, Standing, YoungMove, birth, movement, young};
+use classify::{Birth, Move, Parentage, Place, RunId, Runs, Standing, YoungMove, birth, movement, young};
 
 const R: RunId = RunId(10);
 const S: RunId = RunId(11);
@@ -90,4 +90,32 @@ fn moves_before_the_birth_was_seen() {
         (Standing::Escaped(R), [Later, Later, Later, Unknown, Later]),
     ];
     compare(&table, young);
+}
+
+#[test]
+fn runs_of_verdicts() {
+    let runs = |run, intrudes| Runs { run, intrudes };
+    let births = [
+        (Birth::Untracked, runs(0, 0)),
+        (Birth::Executor, runs(0, 0)),
+        (inside(R, Parentage::Foreign), runs(10, 0)),
+        (outside(R, None), runs(10, 0)),
+        (outside(R, Some(S)), runs(10, 11)),
+    ];
+    for (birth, expected) in births {
+        assert_eq!(birth.runs(), expected, "{birth:?}");
+    }
+    let moves = [
+        (Move::Nothing, runs(0, 0)),
+        (Move::ExecutorEntered { run: None }, runs(0, 0)),
+        (Move::ExecutorEntered { run: Some(R) }, runs(10, 0)),
+        (Move::Left { run: R, intrudes: None }, runs(10, 0)),
+        (Move::Left { run: R, intrudes: Some(S) }, runs(10, 11)),
+        (Move::Returned { run: R }, runs(10, 0)),
+        (Move::Inside { run: R }, runs(10, 0)),
+        (Move::Stranger { intrudes: S }, runs(0, 11)),
+    ];
+    for (movement, expected) in moves {
+        assert_eq!(movement.runs(), expected, "{movement:?}");
+    }
 }
