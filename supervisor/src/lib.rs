@@ -30,7 +30,12 @@ pub mod sys;
 pub mod task;
 pub mod wire;
 
-/// Runs the command line of this process: the whole of `main`.
+/// Runs what the arguments of this process ask for: the whole of `main`.
 pub fn main() -> std::process::ExitCode {
+    cli::log_to_stderr();
+    // Before the command line is parsed, which would cost the keeper and its executors memory that they never use.
+    if std::env::args_os().nth(1).is_some_and(|first| first == keeper::SUBCOMMAND) {
+        return keeper::main();
+    }
     cli::main()
 }

@@ -62,6 +62,7 @@ const SIGNAL_GROUP_EXIT: u32 = 4;
 /// both; it cannot check that `offset` belongs to the field that we mean, which is what user space takes from BTF.
 #[inline(always)]
 unsafe fn field<T: Copy>(object: *const u8, offset: &Global<u64>) -> T {
+    // SAFETY: the offset is a frozen constant from the kernel's BTF; the verifier refuses a load that is not of such a field.
     unsafe { core::ptr::read_volatile(object.add(offset.load() as usize).cast::<T>()) }
 }
 
@@ -91,34 +92,40 @@ impl Task {
 
     #[inline(always)]
     pub fn pid(self) -> u32 {
+        // SAFETY: the offset is a frozen constant from the kernel's BTF; the verifier refuses a load that is not of such a field.
         unsafe { field(self.0, &OFF_TASK_PID) }
     }
 
     #[inline(always)]
     pub fn tgid(self) -> u32 {
+        // SAFETY: the offset is a frozen constant from the kernel's BTF; the verifier refuses a load that is not of such a field.
         unsafe { field(self.0, &OFF_TASK_TGID) }
     }
 
     #[inline(always)]
     fn leader(self) -> Self {
+        // SAFETY: the offset is a frozen constant from the kernel's BTF; the verifier refuses a load that is not of such a field.
         Self(unsafe { field(self.0, &OFF_TASK_LEADER) })
     }
 
     /// The process that forked this one, or with `CLONE_PARENT` that one's parent; after the parent's death who adopted it.
     #[inline(always)]
     pub fn real_parent(self) -> Self {
+        // SAFETY: the offset is a frozen constant from the kernel's BTF; the verifier refuses a load that is not of such a field.
         Self(unsafe { field(self.0, &OFF_TASK_PARENT) })
     }
 
     /// The start of the process: of its leader, as a thread has a start of its own. It survives an exec by another thread.
     #[inline(always)]
     pub fn start(self) -> u64 {
+        // SAFETY: the offset is a frozen constant from the kernel's BTF; the verifier refuses a load that is not of such a field.
         unsafe { field(self.leader().0, &OFF_TASK_START) }
     }
 
     /// The id of the cgroup of the v2 hierarchy that this thread is in.
     #[inline(always)]
     pub fn cgroup(self) -> u64 {
+        // SAFETY: the offset is a frozen constant from the kernel's BTF; the verifier refuses a load that is not of such a field.
         unsafe {
             let set: *const u8 = field(self.0, &OFF_TASK_CGROUPS);
             Cgroup(field(set, &OFF_CSET_CGRP)).id()
@@ -129,23 +136,27 @@ impl Task {
     #[inline(always)]
     pub fn is_new(self) -> bool {
         // Before 5.14 the field is a long; its low half has the bit on the little-endian machines that we build for.
+        // SAFETY: the offset is a frozen constant from the kernel's BTF; the verifier refuses a load that is not of such a field.
         unsafe { field::<u32>(self.0, &OFF_TASK_STATE) & TASK_NEW != 0 }
     }
 
     #[inline(always)]
     fn signal(self) -> *const u8 {
+        // SAFETY: the offset is a frozen constant from the kernel's BTF; the verifier refuses a load that is not of such a field.
         unsafe { field(self.0, &OFF_TASK_SIGNAL) }
     }
 
     /// How many threads of the process have not begun to exit. It is counted down before the thread's `sched_process_exit`.
     #[inline(always)]
     pub fn live_threads(self) -> i32 {
+        // SAFETY: the offset is a frozen constant from the kernel's BTF; the verifier refuses a load that is not of such a field.
         unsafe { field(self.signal(), &OFF_SIGNAL_LIVE) }
     }
 
     /// How many threads of the process are not reaped.
     #[inline(always)]
     pub fn threads(self) -> i32 {
+        // SAFETY: the offset is a frozen constant from the kernel's BTF; the verifier refuses a load that is not of such a field.
         unsafe { field(self.signal(), &OFF_SIGNAL_THREADS) }
     }
 
@@ -153,6 +164,7 @@ impl Task {
     #[inline(always)]
     pub fn wait_status(self) -> u32 {
         // As wait(2) takes it. Where all threads left by exit(2) and not by exit_group(2), kernels before 5.19 do not set the group's code.
+        // SAFETY: the offset is a frozen constant from the kernel's BTF; the verifier refuses a load that is not of such a field.
         unsafe {
             if field::<u32>(self.signal(), &OFF_SIGNAL_FLAGS) & SIGNAL_GROUP_EXIT != 0 {
                 field(self.signal(), &OFF_SIGNAL_CODE)
@@ -165,6 +177,7 @@ impl Task {
     /// Where its comm is: 16 bytes for `bpf_probe_read_kernel`. A checked load of eight bytes from an array of char is refused.
     #[inline(always)]
     pub fn comm(self) -> *const u8 {
+        // SAFETY: the offset is a frozen constant from the kernel's BTF; the verifier refuses a load that is not of such a field.
         unsafe { self.0.add(OFF_TASK_COMM.load() as usize) }
     }
 }
@@ -184,6 +197,7 @@ impl Cgroup {
     /// The inode number of its directory.
     #[inline(always)]
     pub fn id(self) -> u64 {
+        // SAFETY: the offset is a frozen constant from the kernel's BTF; the verifier refuses a load that is not of such a field.
         unsafe {
             let node: *const u8 = field(self.0, &OFF_CGRP_KN);
             field(node, &OFF_KN_ID)
@@ -194,6 +208,7 @@ impl Cgroup {
     /// ancestors are not.
     #[inline(always)]
     pub fn parent_id(self) -> u64 {
+        // SAFETY: the offset is a frozen constant from the kernel's BTF; the verifier refuses a load that is not of such a field.
         unsafe {
             let css: *const u8 = field(self.0, &OFF_CGRP_PARENT_CSS);
             Self(field(css, &OFF_CSS_CGROUP)).id()
@@ -203,6 +218,7 @@ impl Cgroup {
     /// Whether it is of the v2 hierarchy, whose number is 0. The tracepoints fire for v1 too, where ids mean other directories.
     #[inline(always)]
     pub fn is_v2(self) -> bool {
+        // SAFETY: the offset is a frozen constant from the kernel's BTF; the verifier refuses a load that is not of such a field.
         unsafe {
             let root: *const u8 = field(self.0, &OFF_CGRP_ROOT);
             field::<i32>(root, &OFF_ROOT_HID) == 0
@@ -230,6 +246,7 @@ impl SignalInfo {
         if self.0.is_null() {
             return None;
         }
+        // SAFETY: the offset is a frozen constant from the kernel's BTF; the verifier refuses a load that is not of such a field.
         unsafe { bpf_probe_read_kernel(self.0.add(OFF_INFO_CODE.load() as usize).cast::<i32>()).ok() }
     }
 }

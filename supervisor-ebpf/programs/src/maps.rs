@@ -39,6 +39,7 @@ pub const BPF_EXIST: u64 = 2;
 pub unsafe fn increment(counter: *mut u64) {
     // AtomicU64 has no fetch_add here: the target has no compare-and-swap. With its result unused this is one instruction that all
     // kernels know.
+    // SAFETY: an entry that was looked up stays readable and writable until the program returns; the verifier knows its size.
     unsafe { atomic_xadd::<u64, u64, { AtomicOrdering::Relaxed }>(counter, 1) };
 }
 
@@ -46,6 +47,7 @@ pub unsafe fn increment(counter: *mut u64) {
 #[inline(always)]
 pub fn count(index: u32) {
     if let Some(counter) = GLOBALS.get_ptr_mut(index) {
+        // SAFETY: an entry that was looked up stays readable and writable until the program returns; the verifier knows its size.
         unsafe { increment(counter) }
     }
 }
@@ -82,6 +84,7 @@ pub(crate) use {tally, tally_late};
 pub unsafe fn copy(record: *const Process) -> Process {
     const WORDS: usize = size_of::<Process>() / 8;
     let mut copy = MaybeUninit::<Process>::uninit();
+    // SAFETY: an entry that was looked up stays readable and writable until the program returns; the verifier knows its size.
     unsafe {
         let (from, to) = (record.cast::<u64>(), copy.as_mut_ptr().cast::<u64>());
         for word in 0..WORDS {
@@ -97,6 +100,7 @@ pub unsafe fn copy(record: *const Process) -> Process {
 /// Both point to a comm in a value of a map, or in a copy of one.
 #[inline(always)]
 pub unsafe fn copy_comm(to: *mut [u8; 16], from: *const [u8; 16]) {
+    // SAFETY: an entry that was looked up stays readable and writable until the program returns; the verifier knows its size.
     unsafe {
         let (to, from) = (to.cast::<u64>(), from.cast::<u64>());
         to.write(from.read());
@@ -110,6 +114,7 @@ pub fn place(cgroup: u64) -> Place {
     // Plain values are taken out of the entry first: tests on two optional pointers at once become arithmetic on pointers, which the
     // verifier refuses.
     let (class, run) = match CLASSES.get_ptr(cgroup) {
+        // SAFETY: an entry that was looked up stays readable and writable until the program returns; the verifier knows its size.
         Some(entry) => unsafe { ((*entry).class, (*entry).run) },
         None => (class::NONE, 0),
     };
@@ -136,6 +141,7 @@ pub fn standing(class: u32, run: u64) -> Standing {
 #[inline(always)]
 pub fn standing_of(tgid: u32) -> Standing {
     let (class, run) = match PROCESSES.get_ptr(tgid) {
+        // SAFETY: an entry that was looked up stays readable and writable until the program returns; the verifier knows its size.
         Some(record) => unsafe { ((*record).class, (*record).run) },
         None => (class::NONE, 0),
     };

@@ -146,6 +146,7 @@ pub fn exited(task: Task) {
 /// `run` points into a value of `RUNS`.
 #[inline(always)]
 unsafe fn member_exited(run: *mut Run, tgid: u32, record: &Process, status: u32) {
+    // SAFETY: an entry that was looked up stays readable and writable until the program returns; the verifier knows its size.
     unsafe {
         if (*run).main_tgid == tgid && (*run).main_start == record.start {
             (*run).main_status = status;

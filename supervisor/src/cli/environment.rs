@@ -90,7 +90,7 @@ mod tests {
     }
 
     fn names(asked: &[&str], minimum: Minimum, whose: Whose) -> Vec<String> {
-        let account = Account { name: "u".into(), home: "/home/u".into(), shell: "/bin/sh".into() };
+        let account = Account { name: "u".into(), home: "/srv/u".into(), shell: "/bin/sh".into() };
         let asked: Vec<OsString> = asked.iter().map(OsString::from).collect();
         let built = build(&asked, minimum, whose, Some(&account), caller).unwrap();
         built.into_iter().map(|variable| variable.into_string().unwrap()).collect()
@@ -111,7 +111,7 @@ mod tests {
             ]
         );
         assert_eq!(names(&["TOKEN"], Minimum::Cleared, Whose::Callers), ["TOKEN=secret"]);
-        assert!(names(&[], Minimum::Kept, Whose::Anothers).contains(&"HOME=/home/u".to_owned()));
+        assert!(names(&[], Minimum::Kept, Whose::Anothers).contains(&"HOME=/srv/u".to_owned()));
     }
 
     #[test]

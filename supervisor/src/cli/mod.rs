@@ -13,7 +13,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 use crate::audit::{Audit, Level};
-use crate::{embedded, keeper};
+use crate::embedded;
 
 /// A process supervisor that can prove what it did.
 #[derive(Debug, Parser)]
@@ -33,11 +33,6 @@ enum Command {
 
 /// Parses the arguments and runs what they ask for.
 pub fn main() -> ExitCode {
-    log_to_stderr();
-    // Before clap, which would cost the keeper and its executors memory that they never use.
-    if std::env::args_os().nth(1).is_some_and(|first| first == keeper::SUBCOMMAND) {
-        return keeper::main();
-    }
     match Cli::try_parse() {
         Ok(Cli { command: Command::Run(args) }) => run::run(*args),
         Ok(Cli { command: Command::Doctor(args) }) => doctor::run(&args, Some(load_audit)),
@@ -56,7 +51,7 @@ fn load_audit() -> Result<(), String> {
 }
 
 /// Warnings and errors of the library go to stderr; more with PROCTOR_LOG, as `tracing`'s filters are written.
-fn log_to_stderr() {
+pub(crate) fn log_to_stderr() {
     let Some(filter) = std::env::var_os("PROCTOR_LOG").and_then(|filter| filter.into_string().ok()) else {
         return;
     };

@@ -11,7 +11,6 @@ use super::report::{Ending, Report};
 use super::{Request, RunError, holders, salvage};
 use crate::audit::ExecutorLife;
 use crate::cgroup::Hierarchy;
-use crate::executor::same_place;
 use crate::sys::{clock, fd, process, socket};
 use crate::task::{Outcome, StopPolicy, TaskSpec};
 use crate::wire::{
@@ -169,7 +168,7 @@ async fn begin(
 
 /// Whether the order between the two streams can be seen by whoever reads them.
 fn ordered_together(stdout: &OwnedFd, stderr: &OwnedFd) -> bool {
-    same_place(stdout.as_fd(), stderr.as_fd())
+    fd::same_place(stdout.as_fd(), stderr.as_fd())
         && fd::identify(stdout.as_fd()).is_ok_and(|target| Some(target) != null_identity())
 }
 

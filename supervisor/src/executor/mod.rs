@@ -17,7 +17,6 @@ use std::time::Duration;
 use children::{Left, MainProcess};
 use leaf::Leaf;
 use link::Link;
-pub use output::same_place;
 use output::{Moved, Output, Wants};
 
 use crate::cgroup::{Cgroup, Population};

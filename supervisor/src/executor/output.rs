@@ -8,7 +8,7 @@ use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use super::sink::{Sink, Taken};
-use crate::sys::fd::{self, Kind, Read};
+use crate::sys::fd::{self, Read};
 use crate::sys::memory::Pages;
 use crate::wire::StreamReport;
 
@@ -238,12 +238,4 @@ impl Output {
 enum Filled {
     Some,
     Stopped,
-}
-
-/// Whether two targets are one place where the order of what is written to them can be seen: the same file, pipe, socket or terminal.
-pub fn same_place(one: BorrowedFd<'_>, other: BorrowedFd<'_>) -> bool {
-    match (fd::identify(one), fd::identify(other)) {
-        (Ok(one), Ok(other)) => one == other && one.kind != Kind::Directory,
-        (Err(_), _) | (_, Err(_)) => false,
-    }
 }

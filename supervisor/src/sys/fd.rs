@@ -248,3 +248,11 @@ pub fn read_sealed(fd: BorrowedFd<'_>, limit: usize) -> Result<Vec<u8>> {
     }
     Ok(bytes)
 }
+
+/// Whether two descriptors are one place where the order of what is written to them can be seen: the same file, pipe, socket or terminal.
+pub fn same_place(one: BorrowedFd<'_>, other: BorrowedFd<'_>) -> bool {
+    match (identify(one), identify(other)) {
+        (Ok(one), Ok(other)) => one == other && one.kind != Kind::Directory,
+        (Err(_), _) | (_, Err(_)) => false,
+    }
+}
