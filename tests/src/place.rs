@@ -25,14 +25,15 @@ pub fn binary() -> PathBuf {
     if let Some(path) = std::env::var_os("PROCTOR_BIN") {
         return path.into();
     }
-    let test = std::env::current_exe().expect("own path");
-    let path = test.ancestors().nth(2).expect("target/debug/deps").join("proctor");
-    assert!(
-        fs::metadata(&path).is_ok(),
-        "{} is not there: run `cargo build -p supervisor` first",
-        path.display()
-    );
-    path
+    // A test is in target/PROFILE/deps, a benchmark in target/PROFILE.
+    let own = std::env::current_exe().expect("own path");
+    let found = own
+        .ancestors()
+        .skip(1)
+        .take(2)
+        .map(|dir| dir.join("proctor"))
+        .find(|path| fs::metadata(path).is_ok());
+    found.expect("proctor is not built: run `cargo build -p supervisor`, with --release for a benchmark")
 }
 
 /// `proctor` with its fault switches compiled in.
