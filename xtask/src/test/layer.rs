@@ -1,9 +1,7 @@
 //! The layers of the tests, from the cheapest to the dearest.
 
-use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
-use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
@@ -57,6 +55,8 @@ pub enum Layer {
 const UNIT: &[&str] = &["supervisor", "supervisor-ebpf", "xtask"];
 /// Alone, never together with `supervisor`: it switches proctor's faults on, and cargo would build proctor itself with them.
 const KERNEL: &[&str] = &["tests"];
+/// For a test binary to say which tests it has.
+const LIST_LIMIT: Duration = Duration::from_secs(60);
 const PROGRAMS: &str = "supervisor-ebpf/programs/Cargo.toml";
 
 impl Layer {
@@ -155,10 +155,26 @@ impl Context<'_> {
         skips::parse(&text).map_err(anyhow::Error::msg).with_context(|| format!("read {}", skips::FILE))
     }
 
+    /// The names of the tests in a binary.
+    fn list(&self, binary: &Binary) -> Result<Vec<String>> {
+        let mut text = String::new();
+        Invocation::new(&binary.path, &binary.package, LIST_LIMIT)
+            .args(["--list"].into_iter().chain(self.filter))
+            .run_lines(|line| {
+                text.push_str(line);
+                text.push('\n');
+            })?;
+        libtest::listed(&text)
+            .with_context(|| format!("{} does not list its tests as the standard harness does", binary.name))
+    }
+
     /// Runs one test binary.
     fn binary(&self, binary: &Binary, options: &[&str]) -> Result<Tally> {
+        let all = self.list(binary)?;
+        if all.is_empty() {
+            return Ok(Tally::default());
+        }
         println!("\n-- {}", binary.name);
-        let all = list(binary, self.filter)?;
         let mut transcript = Transcript::default();
         let outcome = Invocation::new(&binary.path, &binary.package, self.test_limit)
             .args(options.iter().copied().chain(self.filter))
@@ -216,7 +232,7 @@ fn kernel(context: &Context<'_>) -> Result<Tally> {
             // --show-output: figures that a test measured are worth reading when it passes, too.
             tally.add(context.binary(binary, &["--show-output"])?);
         } else {
-            let names = list(binary, context.filter)?;
+            let names = context.list(binary)?;
             tally.skipped.extend(
                 names
                     .into_iter()
@@ -225,17 +241,6 @@ fn kernel(context: &Context<'_>) -> Result<Tally> {
         }
     }
     Ok(tally)
-}
-
-/// The names of the tests in a binary.
-fn list(binary: &Binary, filter: Option<&str>) -> Result<Vec<String>> {
-    let output = Command::new(&binary.path)
-        .args([OsStr::new("--list"), OsStr::new("--format"), OsStr::new("terse")])
-        .args(filter)
-        .current_dir(&binary.package)
-        .output()
-        .with_context(|| format!("list the tests of {}", binary.name))?;
-    Ok(libtest::listed(&String::from_utf8_lossy(&output.stdout)))
 }
 
 /// What a binary's end means.

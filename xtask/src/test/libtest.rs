@@ -66,9 +66,13 @@ impl Transcript {
     }
 }
 
-/// The names in the answer to `--list --format terse`.
-pub fn listed(output: &str) -> Vec<String> {
-    output.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect()
+/// The names in the answer to `--list`; none when it is not the answer of the standard harness, which ends with the sum.
+pub fn listed(output: &str) -> Option<Vec<String>> {
+    let sum = output.lines().last()?;
+    if !sum.contains(" test") || !sum.contains(" benchmark") {
+        return None;
+    }
+    Some(output.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect())
 }
 
 /// `ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.00s`
@@ -133,8 +137,10 @@ mod tests {
 
     #[test]
     fn what_was_running_is_known() {
-        let all = listed("a: test\nb: test\nc: test\nx: benchmark\n\n");
+        let all = listed("a: test\nb: test\nc: test\nx: benchmark\n\n3 tests, 1 benchmark\n").unwrap();
         assert_eq!(all, ["a", "b", "c"]);
+        assert_eq!(listed("0 tests, 0 benchmarks\n"), Some(Vec::new()));
+        assert_eq!(listed("started the server\n"), None);
         assert_eq!(transcript(&["test a ... ok"]).unfinished(&all), ["b", "c"]);
         let slow = [
             "test b has been running for over 60 seconds",
