@@ -28,6 +28,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Run all checks and tests, and install what they need
     Test(test::TestArgs),
     /// Check the rules of the repository: arrows, unsafe, licences, invariants, words
     Tidy(tidy::TidyArgs),
