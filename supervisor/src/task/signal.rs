@@ -71,19 +71,16 @@ impl std::str::FromStr for Signal {
             Some(digits) => digits.parse::<u8>().ok(),
             None => rest.is_empty().then_some(0),
         };
+        let real_time = |number: Option<u8>| number.filter(|n| (REAL_TIME.0..=REAL_TIME.1).contains(n));
         let number = match (name, name.strip_prefix("RTMIN"), name.strip_prefix("RTMAX")) {
             ("POLL", _, _) => Some(29),
             ("IOT", _, _) => Some(6),
             ("CLD", _, _) => Some(17),
-            (_, Some(rest), _) => offset(rest, '+').and_then(|n| REAL_TIME.0.checked_add(n)),
-            (_, _, Some(rest)) => offset(rest, '-').and_then(|n| REAL_TIME.1.checked_sub(n)),
+            (_, Some(rest), _) => real_time(offset(rest, '+').and_then(|n| REAL_TIME.0.checked_add(n))),
+            (_, _, Some(rest)) => real_time(offset(rest, '-').and_then(|n| REAL_TIME.1.checked_sub(n))),
             (_, None, None) => None,
         };
-        match number {
-            Some(n) if NAMES.len() < usize::from(n) && (n < REAL_TIME.0 || n > REAL_TIME.1) => Err(error()),
-            Some(n) => Self::from_number(n).ok_or_else(error),
-            None => Err(error()),
-        }
+        number.map(Self).ok_or_else(error)
     }
 }
 
