@@ -1,12 +1,16 @@
 //! Processes of a run that are outside it.
 
 use std::fs;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 
 use serde::Serialize;
 use supervisor_ebpf::abi::{Process, ProcessKey};
 
 use super::decode::Comm;
 use crate::cgroup::CgroupId;
+use crate::cgroup::parse::{ProcessState, Stat, stat as stat_of};
+use crate::sys::pidfd;
 
 /// Whether a process is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -34,28 +38,61 @@ pub struct EscapedProcess {
     pub alive: Life,
 }
 
-/// How far `/proc` shows the start of a process: `USER_HZ` is 100 on every architecture that eBPF is built for.
+/// `/proc` shows the start of a process in ticks of this length: `USER_HZ` is 100 on every architecture that eBPF is built for.
 const NS_PER_TICK: u64 = 10_000_000;
+/// Inode number of the initial time namespace (`PROC_TIME_INIT_INO`), the same on every kernel.
+const INITIAL_TIME_NAMESPACE: u64 = 0xEFFF_FFFA;
 
-/// Whether the process with this key lives, as `/proc` says. A zombie does not.
-pub(super) fn lives(key: ProcessKey) -> Life {
-    match fs::read(format!("/proc/{}/stat", key.tgid)).ok().as_deref().and_then(state_and_start) {
-        Some((state, ticks)) if ticks == key.start / NS_PER_TICK && !matches!(state, b'Z' | b'X') => {
-            Life::Alive
+/// Whether `/proc` shows us the start times that the kernel side sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Clock {
+    /// Yes.
+    Host,
+    /// No: we are in a time namespace. Only the process id can be compared then.
+    Shifted,
+}
+
+impl Clock {
+    /// The clock of this process. Kernels without time namespaces (before 5.6) have the host's.
+    pub fn of_this_process() -> Self {
+        match fs::metadata("/proc/self/ns/time") {
+            Ok(meta) if meta.ino() != INITIAL_TIME_NAMESPACE => Self::Shifted,
+            Ok(_) | Err(_) => Self::Host,
         }
-        Some(_) | None => Life::Gone,
     }
 }
 
-/// State and start time in ticks out of the text of `/proc/<pid>/stat`. The name in it may hold anything, also parentheses.
-fn state_and_start(stat: &[u8]) -> Option<(u8, u64)> {
-    let name_end = stat.iter().rposition(|byte| *byte == b')')?;
-    let rest = std::str::from_utf8(stat.get(name_end + 1..)?).ok()?;
-    let mut fields = rest.split_ascii_whitespace();
-    let state = *fields.next()?.as_bytes().first()?;
-    // Start time is field 22 of the file, the state is field 3.
-    let start = fields.nth(18)?.parse().ok()?;
-    Some((state, start))
+/// Whether the process with this key lives, as `/proc` says. A zombie does not.
+pub(super) fn lives(key: ProcessKey, clock: Clock) -> Life {
+    let Ok(stat) = fs::read(format!("/proc/{}/stat", key.tgid)) else { return Life::Gone };
+    match stat_of(&stat) {
+        Ok(stat) => life(&stat, key, clock),
+        Err(_) => Life::Gone,
+    }
+}
+
+fn life(stat: &Stat, key: ProcessKey, clock: Clock) -> Life {
+    let same = match clock {
+        Clock::Host => stat.start_ticks == key.start / NS_PER_TICK,
+        Clock::Shifted => true,
+    };
+    match stat.state {
+        ProcessState::Zombie | ProcessState::Dead => Life::Gone,
+        _ if same => Life::Alive,
+        _ => Life::Gone,
+    }
+}
+
+impl EscapedProcess {
+    /// A handle for exactly this process; none when it is gone, whoever has its number now.
+    pub fn open(&self) -> Option<OwnedFd> {
+        let pidfd = pidfd::open(i32::try_from(self.pid).ok()?).ok()?;
+        // Looked at only after the handle was made: from then on the number cannot be another process's while this one lives.
+        match lives(self.key, Clock::of_this_process()) {
+            Life::Alive => Some(pidfd),
+            Life::Gone => None,
+        }
+    }
 }
 
 /// The name of a living process, as it is now.
@@ -84,30 +121,40 @@ pub(super) fn place(cgroup: Option<CgroupId>, path: impl FnOnce(CgroupId) -> Opt
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
 
-    #[test]
-    fn the_name_may_hold_anything() {
-        let stat = b"12 (a) R 1 (b\xff) S 1 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 777 1000 2 18446744073709551615";
-        assert_eq!(state_and_start(stat), Some((b'S', 777)));
-        assert_eq!(state_and_start(b"12 (sh) S 1"), None);
-        assert_eq!(state_and_start(b""), None);
+    fn stat(state: ProcessState, start_ticks: u64) -> Stat {
+        Stat { pid: 5, comm: Vec::new(), state, ppid: 1, start_ticks }
     }
 
     #[test]
-    fn another_process_with_the_number_is_not_it() {
-        let pid = std::process::id();
-        let stat = fs::read("/proc/self/stat").unwrap();
-        let (_, ticks) = state_and_start(&stat).unwrap();
-        let key = ProcessKey { start: ticks * NS_PER_TICK + 5, tgid: pid, pad: 0 };
-        assert_eq!(lives(key), Life::Alive);
-        assert_eq!(lives(ProcessKey { start: key.start + NS_PER_TICK, ..key }), Life::Gone);
+    fn a_process_is_its_start_and_not_its_number() {
+        let key = ProcessKey { start: 777 * NS_PER_TICK + 5, tgid: 5, pad: 0 };
+        let rows = [
+            (ProcessState::Sleeping, 777, Clock::Host, Life::Alive),
+            (ProcessState::Uninterruptible, 777, Clock::Host, Life::Alive),
+            (ProcessState::Zombie, 777, Clock::Host, Life::Gone),
+            (ProcessState::Sleeping, 778, Clock::Host, Life::Gone),
+            (ProcessState::Sleeping, 778, Clock::Shifted, Life::Alive),
+            (ProcessState::Zombie, 778, Clock::Shifted, Life::Gone),
+        ];
+        for (state, ticks, clock, expected) in rows {
+            assert_eq!(life(&stat(state, ticks), key, clock), expected, "{state:?} {ticks} {clock:?}");
+        }
     }
 
-    proptest! {
-        #[test]
-        fn any_text_is_read(text in prop::collection::vec(any::<u8>(), 0..200)) {
-            let _ = state_and_start(&text);
+    #[test]
+    fn only_the_process_itself_can_be_opened() {
+        let own = stat_of(&fs::read("/proc/self/stat").unwrap()).unwrap();
+        let process = |start_ticks: u64| EscapedProcess {
+            key: ProcessKey { start: start_ticks * NS_PER_TICK, tgid: std::process::id(), pad: 0 },
+            pid: std::process::id(),
+            comm: String::new(),
+            cgroup: String::new(),
+            alive: Life::Alive,
+        };
+        assert!(process(own.start_ticks).open().is_some());
+        if Clock::of_this_process() == Clock::Host {
+            assert!(process(own.start_ticks + 1).open().is_none());
         }
     }
 }

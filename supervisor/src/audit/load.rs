@@ -9,8 +9,11 @@ use std::fs;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
+use std::panic::resume_unwind;
+use std::thread;
 
 use aya::maps::{Array, HashMap, Map, MapData, MapError, RingBuf};
+use aya_obj::generated::bpf_insn;
 use aya_obj::{EbpfSectionKind, Object};
 use nix::errno::Errno;
 use supervisor_ebpf::abi::{CgroupClass, Executor, Process, ProcessKey, Run};
@@ -20,7 +23,7 @@ use super::error::AuditError;
 use super::fields::{self, Level, WANTED};
 use super::program::Program;
 use crate::sys::SysError;
-use crate::sys::bpf::{self, TracingProgram};
+use crate::sys::bpf::{self, Instruction, TracingProgram};
 
 const VMLINUX: &str = "/sys/kernel/btf/vmlinux";
 const LOCKDOWN: &str = "/sys/kernel/security/lockdown";
@@ -102,11 +105,7 @@ pub(super) fn load(object: &[u8], level: Level) -> Result<(Maps, Vec<Loaded>), A
     let btf = Btf::scan(&types, WANTED).map_err(|source| AuditError::Kernel { source })?;
     make_constants(&mut object, &btf, level, &mut made)?;
     relocate(&mut object, &made)?;
-    let mut loaded = Vec::with_capacity(Program::ALL.len());
-    for program in Program::ALL {
-        let fd = load_program(&object, program, &btf)?;
-        loaded.push(Loaded { program, fd, link: None });
-    }
+    let mut loaded = load_programs(&object, &btf)?;
     // Attached only once all are loaded, so that a refusal leaves no trace.
     for loaded in &mut loaded {
         let attach = |source| AuditError::Attach { program: loaded.program, source };
@@ -183,19 +182,51 @@ fn relocate(object: &mut Object, made: &[Made]) -> Result<(), AuditError> {
     object.relocate_calls(&text).map_err(unusable)
 }
 
+/// Loads all programs at once: the verifier is most of the cost of a start, and works on each in the thread that asks for it.
+fn load_programs(object: &Object, btf: &Btf<'_>) -> Result<Vec<Loaded>, AuditError> {
+    thread::scope(|scope| {
+        let load = |program| load_program(object, program, btf);
+        let started = Program::ALL.map(|program| {
+            // Where no thread can be had, this one does it.
+            let thread = thread::Builder::new().spawn_scoped(scope, move || load(program));
+            (program, thread)
+        });
+        started
+            .into_iter()
+            .map(|(program, thread)| {
+                let loaded = match thread {
+                    Ok(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic)),
+                    Err(_) => load(program),
+                };
+                Ok(Loaded { program, fd: loaded?, link: None })
+            })
+            .collect()
+    })
+}
+
 fn load_program(object: &Object, program: Program, btf: &Btf<'_>) -> Result<OwnedFd, AuditError> {
     let name = program.name();
     let missing = || AuditError::Object { what: format!("it has no program {name}") };
     let code = object.programs.get(name).ok_or_else(missing)?;
     let function = object.functions.get(&code.function_key()).ok_or_else(missing)?;
     let attach_to = btf.tracepoint(name).map_err(|source| AuditError::Kernel { source })?;
+    let instructions: Vec<_> = function.instructions.iter().map(instruction).collect();
     let code = TracingProgram {
         name,
-        instructions: &function.instructions,
+        instructions: &instructions,
         license: &code.license,
         attach_to: attach_to.get(),
     };
     bpf::load_tracing_program(&code, None).map_err(|source| refusal(program, &code, source))
+}
+
+fn instruction(from: &bpf_insn) -> Instruction {
+    Instruction {
+        code: from.code,
+        registers: from.dst_reg() | from.src_reg() << 4,
+        offset: from.off,
+        immediate: from.imm,
+    }
 }
 
 /// Finds out why a program was not loaded.
@@ -253,6 +284,44 @@ fn take_maps(made: Vec<Made>) -> Result<Maps, AuditError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Instant;
+
+    #[test]
+    #[ignore = "prints what each step of a load costs: run as root, with --release and --nocapture"]
+    fn cost() {
+        for _ in 0..5 {
+            let mut last = Instant::now();
+            let mut step = |name: &str| {
+                println!("{name:10} {:6.2} ms", last.elapsed().as_secs_f64() * 1e3);
+                last = Instant::now();
+            };
+            let bytes = object_bytes().unwrap();
+            let mut object = Object::parse(&bytes).unwrap();
+            step("object");
+            let mut made = make_maps(&mut object).unwrap();
+            step("maps");
+            let types = fs::read(VMLINUX).unwrap();
+            step("read BTF");
+            let btf = Btf::scan(&types, WANTED).unwrap();
+            step("scan BTF");
+            make_constants(&mut object, &btf, Level::Anomalies, &mut made).unwrap();
+            relocate(&mut object, &made).unwrap();
+            step("relocate");
+            let loaded = load_programs(&object, &btf).unwrap();
+            step("verifier");
+            let links: Vec<_> =
+                loaded.iter().map(|loaded| bpf::attach_tracing_program(loaded.fd.as_fd()).unwrap()).collect();
+            step("attach");
+            let maps = take_maps(made).unwrap();
+            drop((object, types));
+            step("rest");
+            drop(links);
+            step("detach");
+            drop((maps, loaded));
+            step("unload");
+            println!();
+        }
+    }
 
     #[test]
     fn the_log_is_cut_to_its_end() {

@@ -46,10 +46,14 @@ pub use supervisor_ebpf::abi::ProcessKey;
 pub use verdict::{Subject, Verdict};
 
 use crate::cgroup::CgroupId;
-use escape::{comm_of, key_of, lives, place};
+use escape::{Clock, comm_of, key_of, lives, place};
 use load::{Loaded, Maps};
 use names::Names;
 use reader::Reader;
+
+/// Most steps of a walk over a map. A walk starts anew when the entry that it stands on goes away, so it misses nothing and may meet
+/// something twice; in a storm of exits it could go on for ever. This is several times what the largest map holds.
+const WALK: usize = 1 << 18;
 
 /// The loaded audit. Its programs run from [`Audit::load`] until it is dropped, without a break.
 pub struct Audit {
@@ -57,6 +61,7 @@ pub struct Audit {
     programs: Vec<Loaded>,
     reader: Reader,
     names: Names,
+    clock: Clock,
 }
 
 /// The maps apart from the ring buffer.
@@ -83,6 +88,7 @@ impl Audit {
             programs,
             reader: Reader::new(events),
             names: Names::new(),
+            clock: Clock::of_this_process(),
         })
     }
 
@@ -100,10 +106,16 @@ impl Audit {
         Ok(())
     }
 
-    /// The living executor with this process id, as the kernel side recorded its birth; none when it did not see it.
+    /// The executor with this process id, as the kernel side recorded its birth; none when it did not see it. One that has exited is
+    /// found as well; of several with the same number the youngest.
     pub fn executor(&self, pid: u32) -> Option<ProcessKey> {
-        let record = self.maps.processes.get(&pid, 0).ok()?;
-        (record.class == class::EXECUTOR).then(|| key_of(pid, &record))
+        match self.maps.processes.get(&pid, 0) {
+            Ok(record) if record.class == class::EXECUTOR => Some(key_of(pid, &record)),
+            Ok(_) | Err(_) => {
+                let exited = self.maps.executors.keys().take(WALK).flatten();
+                exited.filter(|key| key.tgid == pid).max_by_key(|key| key.start)
+            }
+        }
     }
 
     /// Readable when much waits in the ring buffer: for the caller's loop, which should also [`drain`](Self::drain) now and then.
@@ -128,7 +140,7 @@ impl Audit {
                 pid: tgid,
                 comm: comm_of(tgid),
                 cgroup: place(CgroupId::new(record.cgroup), |id| self.names.path(id)),
-                alive: lives(key_of(tgid, &record)),
+                alive: lives(key_of(tgid, &record), self.clock),
             })
             .filter(|process| process.alive == Life::Alive)
             .collect())

@@ -6,18 +6,16 @@ use std::os::fd::AsFd;
 use aya::maps::MapError;
 use supervisor_ebpf::abi::{Process, ProcessKey, Run, class, global};
 
-use super::Audit;
 use super::decode::Movement;
 use super::doubt::Doubt;
 use super::error::AuditError;
 use super::escape::{EscapedProcess, Life, key_of, lives, place};
 use super::judge::{Attachment, Birth, Claims, ExecutorLife, Faults, Snapshot, Watch, judge};
 use super::report::{AuditReport, Figures, KilledBy, State};
+use super::{Audit, WALK};
 use crate::cgroup::CgroupId;
 use crate::sys::bpf;
 
-/// Most steps of a walk over the processes.
-const WALK: usize = 1 << 18;
 /// How often the maps are read again when an exit came between two reads.
 const ATTEMPTS: u32 = 4;
 
@@ -88,8 +86,10 @@ impl Audit {
         self.reader.catch_up(produced, &mut self.names);
         let Subject { executor, executor_life, run, main } = *subject;
         let reading = self.read_run(run)?;
-        let alive =
-            reading.members.iter().filter(|(tgid, record)| lives(key_of(**tgid, record)) == Life::Alive);
+        let alive = reading
+            .members
+            .iter()
+            .filter(|(tgid, record)| lives(key_of(**tgid, record), self.clock) == Life::Alive);
         let snapshot = Snapshot {
             watch: Watch::On(self.attachment()),
             executor: match executor {
@@ -142,10 +142,7 @@ impl Audit {
         }
     }
 
-    /// The processes of a run, inside and outside, by the map.
-    ///
-    /// A walk starts anew when the entry that it stands on goes away, so it misses nobody and may meet some twice. A storm of exits
-    /// could hold it for ever: it ends after so many steps as fill the map several times.
+    /// The processes of a run, inside and outside, by the map: lossless.
     pub(super) fn members(&self, run: CgroupId) -> Result<BTreeMap<u32, Process>, AuditError> {
         let mut members = BTreeMap::new();
         for entry in self.maps.processes.iter().take(WALK) {
@@ -172,7 +169,7 @@ impl Audit {
                         pid: event.subject.tgid,
                         comm: event.comm.to_string(),
                         cgroup: place(event.cgroup, |id| self.names.path(id)),
-                        alive: lives(event.subject),
+                        alive: lives(event.subject, self.clock),
                     });
                 }
                 continue;
