@@ -6,9 +6,11 @@
 mod place;
 mod proctor;
 mod skip;
+mod stage;
 mod wait;
 
 pub use place::{Place, binary, faulty_binary};
 pub use proctor::{Finished, Running};
 pub use skip::skip;
+pub use stage::Stage;
 pub use wait::{PATIENCE, wait_until};

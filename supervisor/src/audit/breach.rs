@@ -54,6 +54,19 @@ pub struct Breach {
 }
 
 impl Fact {
+    /// How often it was counted.
+    pub fn times(&self) -> u64 {
+        match *self {
+            Self::ExecutorEntered { times, cgroup: _ }
+            | Self::Left { times }
+            | Self::BornOutside { times }
+            | Self::Strangers { times }
+            | Self::ForeignBirths { times }
+            | Self::ExecutorInside { times }
+            | Self::AliveAfterRemoval { processes: times } => times,
+        }
+    }
+
     /// One clause for people; `cgroup` names a cgroup by its id.
     pub fn describe(&self, cgroup: &dyn Fn(u64) -> String) -> String {
         match *self {

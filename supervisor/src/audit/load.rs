@@ -75,15 +75,23 @@ impl Loaded {
     }
 }
 
-/// Refuses where our process ids are not those that the kernel side sees.
+/// Refuses where our process ids, or those of our children, are not those that the kernel side sees.
 pub(super) fn check_pid_namespace() -> Result<(), AuditError> {
-    for path in ["/proc/self/ns/pid", "/proc/self/ns/pid_for_children"] {
-        let meta = fs::metadata(path).map_err(|source| AuditError::Namespace { path, source })?;
-        if meta.ino() != INITIAL_PID_NAMESPACE {
-            return Err(AuditError::PidNamespace);
+    const OWN: &str = "/proc/self/ns/pid";
+    const OF_CHILDREN: &str = "/proc/self/ns/pid_for_children";
+    let inode = |path| match fs::metadata(path) {
+        Ok(meta) => Ok(Some(meta.ino())),
+        Err(source) if source.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(source) => Err(AuditError::Namespace { path, source }),
+    };
+    match (inode(OWN)?, inode(OF_CHILDREN)?) {
+        (Some(INITIAL_PID_NAMESPACE), Some(INITIAL_PID_NAMESPACE)) => Ok(()),
+        (None, _) => {
+            Err(AuditError::Namespace { path: OWN, source: io::Error::from(io::ErrorKind::NotFound) })
         }
+        // A namespace for the children that has no process yet has no file either.
+        (Some(_), Some(_) | None) => Err(AuditError::PidNamespace),
     }
-    Ok(())
 }
 
 /// The object that is loaded: the embedded one, or in test builds the file that `PROCTOR_BPF_OBJECT` names.

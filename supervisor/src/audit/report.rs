@@ -188,6 +188,10 @@ fn sentence(breach: &Breach, namer: Namer<'_>) -> String {
         sentence.push_str(if index == 0 { ": " } else { "; " });
         sentence.push_str(&story(event, namer));
     }
+    let told = breach.examples.len() as u64;
+    if told > 0 && breach.fact.times() > told {
+        sentence.push_str(&format!("; and {} more", breach.fact.times() - told));
+    }
     sentence
 }
 

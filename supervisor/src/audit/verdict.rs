@@ -43,6 +43,8 @@ pub struct Verdict {
     pub killed_by: Option<KilledBy>,
     /// Processes of the run that were outside it. All that live are here; of those that are gone, the ones whose events were kept.
     pub escaped: Vec<EscapedProcess>,
+    /// Events that were read but not kept, beyond the first ones: the counters have them.
+    pub not_kept: u64,
 }
 
 impl Verdict {
@@ -66,7 +68,7 @@ impl Verdict {
             lost_events: None,
         };
         let audit = AuditReport::new(&claims, figures, &|id| id.to_string());
-        Self { claims, audit, killed_by: None, escaped: Vec::new() }
+        Self { claims, audit, killed_by: None, escaped: Vec::new(), not_kept: 0 }
     }
 }
 
@@ -110,9 +112,12 @@ impl Audit {
             state: if reason.is_some() { State::Degraded } else { State::Active },
             reason,
             run: reading.run,
-            lost_events: Some(self.lost(produced)? + self.reader.shelf.not_kept(run)),
+            lost_events: Some(self.lost(produced)?),
         };
-        let namer = |id: CgroupId| place(Some(id), |id| self.names.path(id));
+        // The leaf is often gone by now, and whoever reads the report of a run knows which one it is.
+        let namer = |id: CgroupId| {
+            if id == run { "the run".to_owned() } else { place(Some(id), |id| self.names.path(id)) }
+        };
         Ok(Verdict {
             audit: AuditReport::new(&claims, figures, &namer),
             claims,
@@ -121,6 +126,7 @@ impl Audit {
                 Birth::Unseen => None,
             },
             escaped: self.all_escaped(run)?,
+            not_kept: self.reader.shelf.not_kept(run),
         })
     }
 
