@@ -1,7 +1,6 @@
 //! The audit on the running kernel: every claim proven, and every claim broken on purpose. Needs root.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
 
@@ -415,8 +414,10 @@ fn load(mut command: Command) -> String {
 fn without_rights_the_reason_says_what_to_do() {
     let place = tests::Place::new("rights");
     let actor = place.file("actor");
-    fs::copy(env!("CARGO_BIN_EXE_actor"), &actor).expect("copy the actor");
-    fs::set_permissions(&actor, fs::Permissions::from_mode(0o755)).expect("chmod");
+    // Not by fs::copy: a process that another test forks meanwhile would hold the file open for writing, and nobody could execute it.
+    let mut install = Command::new("install");
+    install.args(["--mode=755", env!("CARGO_BIN_EXE_actor")]).arg(&actor);
+    assert!(install.status().expect("start install").success());
     let mut command = place.command("setpriv");
     command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(&actor).arg("load");
     let why = load(command);
