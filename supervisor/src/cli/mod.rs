@@ -10,6 +10,7 @@ pub mod doctor;
 
 use std::process::ExitCode;
 
+use clap::error::ErrorKind;
 use clap::{Parser, Subcommand};
 
 use crate::audit::{Audit, Level};
@@ -36,13 +37,26 @@ pub fn main() -> ExitCode {
     match Cli::try_parse() {
         Ok(Cli { command: Command::Run(args) }) => run::run(*args),
         Ok(Cli { command: Command::Doctor(args) }) => doctor::run(&args, Some(load_audit)),
-        Err(error) => {
-            let code = if error.use_stderr() { embedded::OWN_FAILURE } else { 0 };
-            // To a closed stdout there is nothing to say.
+        // Nothing was asked for: the whole help is the best answer.
+        Err(error) if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             let _ = error.print();
-            ExitCode::from(code)
+            ExitCode::from(embedded::OWN_FAILURE)
         }
+        Err(error) if error.use_stderr() => {
+            say::say(&in_one_line(&error));
+            ExitCode::from(embedded::OWN_FAILURE)
+        }
+        // Help and version. To a closed stdout there is nothing to say.
+        Err(asked) => asked.print().map_or(ExitCode::from(embedded::OWN_FAILURE), |()| ExitCode::SUCCESS),
     }
+}
+
+/// What is wrong with the arguments, as one line like all our errors: the first paragraph of what clap has to say.
+fn in_one_line(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let paragraph = text.split("\n\n").next().unwrap_or_default();
+    let words: Vec<&str> = paragraph.trim_start_matches("error: ").split_whitespace().collect();
+    format!("{}; see `proctor --help` and `proctor run --help`", words.join(" ").trim_end_matches('.'))
 }
 
 /// Whether the audit's programs load and attach here: tried, not guessed.

@@ -82,7 +82,10 @@ struct OutputFigures<'r> {
     stderr_bytes: u64,
     /// Everything that the task wrote was handed over.
     complete: bool,
+    /// Read from the task and not taken by the reader.
     lost_bytes: u64,
+    /// The reader closed its end before the task had ended.
+    closed_by_reader: bool,
     /// Both streams went one way and are counted as stdout.
     merged: bool,
     held_open_by: &'r [Holder],
@@ -217,6 +220,7 @@ impl Report {
             stderr_bytes: stderr.read,
             complete: report.is_some() && lost_bytes == 0 && !closed,
             lost_bytes,
+            closed_by_reader: closed,
             merged: stdout.inode != 0 && stderr.inode == 0,
             held_open_by: &self.held_open_by,
         }
@@ -315,10 +319,12 @@ fn count(n: u64, noun: &str) -> String {
 
 fn output_in_words(output: &OutputFigures<'_>) -> String {
     let bytes = format!("{} + {} bytes", output.stdout_bytes, output.stderr_bytes);
-    let mut text = match (output.complete, output.lost_bytes) {
+    let mut text = match (output.complete, output.closed_by_reader) {
         (true, _) => format!("output complete ({bytes})"),
-        (false, 0) => format!("output closed by its reader ({bytes})"),
-        (false, lost) => format!("output INCOMPLETE ({bytes}, {lost} not taken by its reader)"),
+        (false, true) => format!("output closed by its reader ({bytes})"),
+        (false, false) => {
+            format!("output INCOMPLETE ({bytes}, {} not taken by its reader)", output.lost_bytes)
+        }
     };
     if !output.held_open_by.is_empty() {
         let holders: Vec<String> =
