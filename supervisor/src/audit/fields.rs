@@ -5,7 +5,7 @@
 
 use supervisor_ebpf::abi::level;
 
-use super::btf::{Btf, BtfError, Wanted};
+use super::btf::{Btf, BtfError, TypeId, Wanted};
 use super::program::Program;
 
 /// One offset.
@@ -99,20 +99,32 @@ impl Level {
     }
 }
 
-/// Names and values of all globals of the object.
-///
-/// # Errors
-/// The first field or tracepoint that this kernel does not have.
-pub fn globals(btf: &Btf<'_>, level: Level) -> Result<Vec<(&'static str, u64)>, BtfError> {
-    let mut globals = Vec::with_capacity(FIELDS.len() + 2);
-    for field in &FIELDS {
-        globals.push((field.global, offset(btf, field)?));
+/// What a load must know about the running kernel.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kernel {
+    /// Names and values of all globals of the object.
+    pub globals: Vec<(&'static str, u64)>,
+    /// The types to attach the programs to.
+    pub tracepoints: Vec<(Program, TypeId)>,
+}
+
+impl Kernel {
+    /// Takes it from the kernel's BTF.
+    ///
+    /// # Errors
+    /// The first field or tracepoint that this kernel does not have.
+    pub fn find(btf: &Btf<'_>, level: Level) -> Result<Self, BtfError> {
+        let mut globals = Vec::with_capacity(FIELDS.len() + 2);
+        for field in &FIELDS {
+            globals.push((field.global, offset(btf, field)?));
+        }
+        let victim = btf.arguments(Program::MarkVictim.name())?;
+        let is_task = victim.first().is_some_and(|first| first == "task_struct");
+        globals.push(("VICTIM_IS_TASK", u64::from(is_task)));
+        globals.push(("EVENT_LEVEL", level.number()));
+        let attach = |program: Program| Ok((program, btf.tracepoint(program.name())?));
+        Ok(Self { globals, tracepoints: Program::ALL.into_iter().map(attach).collect::<Result<_, _>>()? })
     }
-    let victim = btf.arguments(Program::MarkVictim.name())?;
-    let is_task = victim.first().is_some_and(|first| first == "task_struct");
-    globals.push(("VICTIM_IS_TASK", u64::from(is_task)));
-    globals.push(("EVENT_LEVEL", level.number()));
-    Ok(globals)
 }
 
 fn offset(btf: &Btf<'_>, field: &Field) -> Result<u64, BtfError> {
@@ -136,11 +148,25 @@ mod tests {
         }
     }
 
+    /// The names of all globals stand in the programs' source, and each must be set: one that is not would be 0.
+    #[test]
+    fn every_global_of_the_programs_is_set() {
+        let source = include_str!("../../../supervisor-ebpf/programs/src/fields.rs");
+        let (_, list) = source.split_once("\nglobals! {").unwrap();
+        let (list, _) = list.split_once('}').unwrap();
+        let mut theirs: Vec<&str> = list.split([',', '\n', ' ']).filter(|name| !name.is_empty()).collect();
+        let mut ours: Vec<&str> = FIELDS.iter().map(|field| field.global).collect();
+        ours.extend(["VICTIM_IS_TASK", "EVENT_LEVEL"]);
+        theirs.sort_unstable();
+        ours.sort_unstable();
+        assert_eq!(ours, theirs);
+    }
+
     #[test]
     fn a_kernel_without_a_field_is_told_which() {
         let empty = [0x9f, 0xeb, 1, 0, 24, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0];
         let btf = Btf::scan(&empty, WANTED).unwrap();
-        let error = globals(&btf, Level::Anomalies).unwrap_err();
+        let error = Kernel::find(&btf, Level::Anomalies).unwrap_err();
         assert_eq!(error.to_string(), "this kernel has no field `pid` in `struct task_struct`");
     }
 }

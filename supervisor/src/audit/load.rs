@@ -18,9 +18,9 @@ use aya_obj::{EbpfSectionKind, Object};
 use nix::errno::Errno;
 use supervisor_ebpf::abi::{CgroupClass, Executor, Process, ProcessKey, Run};
 
-use super::btf::Btf;
+use super::btf::{Btf, TypeId};
 use super::error::AuditError;
-use super::fields::{self, Level, WANTED};
+use super::fields::{Kernel, Level, WANTED};
 use super::program::Program;
 use crate::sys::SysError;
 use crate::sys::bpf::{self, Instruction, TracingProgram};
@@ -107,19 +107,40 @@ pub(super) fn object_bytes() -> Result<Cow<'static, [u8]>, AuditError> {
 /// Loads everything and attaches it.
 pub(super) fn load(object: &[u8], level: Level) -> Result<(Maps, Vec<Loaded>), AuditError> {
     let mut object = Object::parse(object).map_err(unusable)?;
-    let mut made = make_maps(&mut object)?;
-    let types =
-        fs::read(VMLINUX).map_err(|source| AuditError::NoTypeInformation { path: VMLINUX, source })?;
-    let btf = Btf::scan(&types, WANTED).map_err(|source| AuditError::Kernel { source })?;
-    make_constants(&mut object, &btf, level, &mut made)?;
+    let (made, kernel) = beside(|| look_at_kernel(level), || make_maps(&mut object));
+    // A user without rights shall learn that first.
+    let mut made = made?;
+    let kernel = kernel?;
+    make_constants(&mut object, &kernel, &mut made)?;
     relocate(&mut object, &made)?;
-    let mut loaded = load_programs(&object, &btf)?;
+    let mut loaded = load_programs(&object, &kernel)?;
     // Attached only once all are loaded, so that a refusal leaves no trace.
     for loaded in &mut loaded {
         let attach = |source| AuditError::Attach { program: loaded.program, source };
         loaded.link = Some(bpf::attach_tracing_program(loaded.fd.as_fd()).map_err(attach)?);
     }
     Ok((take_maps(made)?, loaded))
+}
+
+/// Does two things at once: `there` in a thread, or after `here` where no thread can be had.
+fn beside<A, B: Send>(there: impl Fn() -> B + Send + Sync, here: impl FnOnce() -> A) -> (A, B) {
+    thread::scope(|scope| {
+        let thread = thread::Builder::new().spawn_scoped(scope, &there);
+        let here = here();
+        let there = match thread {
+            Ok(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic)),
+            Err(_) => there(),
+        };
+        (here, there)
+    })
+}
+
+/// Reads the kernel's type information: some 5 MB, of which a hundred bytes are wanted.
+fn look_at_kernel(level: Level) -> Result<Kernel, AuditError> {
+    let types =
+        fs::read(VMLINUX).map_err(|source| AuditError::NoTypeInformation { path: VMLINUX, source })?;
+    let find = || Kernel::find(&Btf::scan(&types, WANTED)?, level);
+    find().map_err(|source| AuditError::Kernel { source })
 }
 
 fn unusable(error: impl std::error::Error) -> AuditError {
@@ -134,8 +155,7 @@ struct Made {
     data: MapData,
 }
 
-/// Makes all maps but the constants, which need the kernel's BTF first. This comes before the BTF is read, since a user without rights
-/// shall learn it at once.
+/// Makes all maps but the constants, which need the kernel's BTF first.
 fn make_maps(object: &mut Object) -> Result<Vec<Made>, AuditError> {
     let is_constant = |definition: &aya_obj::Map| definition.section_kind() == EbpfSectionKind::Rodata;
     let maps: Vec<_> = object.maps.extract_if(|_, definition| !is_constant(definition)).collect();
@@ -163,14 +183,8 @@ fn known(name: &str) -> &'static str {
 }
 
 /// Writes offsets and settings into the object's constants, makes their map and freezes it.
-fn make_constants(
-    object: &mut Object,
-    btf: &Btf<'_>,
-    level: Level,
-    made: &mut Vec<Made>,
-) -> Result<(), AuditError> {
-    let globals = fields::globals(btf, level).map_err(|source| AuditError::Kernel { source })?;
-    let globals: Vec<_> = globals.into_iter().map(|(name, value)| (name, value.to_ne_bytes())).collect();
+fn make_constants(object: &mut Object, kernel: &Kernel, made: &mut Vec<Made>) -> Result<(), AuditError> {
+    let globals: Vec<_> = kernel.globals.iter().map(|(name, value)| (*name, value.to_ne_bytes())).collect();
     let patches = globals.iter().map(|(name, value)| (*name, (value.as_slice(), true))).collect();
     object.patch_map_data(patches).map_err(unusable)?;
     for (name, definition) in object.maps.drain() {
@@ -191,20 +205,21 @@ fn relocate(object: &mut Object, made: &[Made]) -> Result<(), AuditError> {
 }
 
 /// Loads all programs at once: the verifier is most of the cost of a start, and works on each in the thread that asks for it.
-fn load_programs(object: &Object, btf: &Btf<'_>) -> Result<Vec<Loaded>, AuditError> {
+fn load_programs(object: &Object, kernel: &Kernel) -> Result<Vec<Loaded>, AuditError> {
     thread::scope(|scope| {
-        let load = |program| load_program(object, program, btf);
-        let started = Program::ALL.map(|program| {
+        let load = |program, attach_to| load_program(object, program, attach_to);
+        let start = |&(program, attach_to): &(Program, TypeId)| {
             // Where no thread can be had, this one does it.
-            let thread = thread::Builder::new().spawn_scoped(scope, move || load(program));
-            (program, thread)
-        });
+            let thread = thread::Builder::new().spawn_scoped(scope, move || load(program, attach_to));
+            (program, attach_to, thread)
+        };
+        let started: Vec<_> = kernel.tracepoints.iter().map(start).collect();
         started
             .into_iter()
-            .map(|(program, thread)| {
+            .map(|(program, attach_to, thread)| {
                 let loaded = match thread {
                     Ok(thread) => thread.join().unwrap_or_else(|panic| resume_unwind(panic)),
-                    Err(_) => load(program),
+                    Err(_) => load(program, attach_to),
                 };
                 Ok(Loaded { program, fd: loaded?, link: None })
             })
@@ -212,12 +227,11 @@ fn load_programs(object: &Object, btf: &Btf<'_>) -> Result<Vec<Loaded>, AuditErr
     })
 }
 
-fn load_program(object: &Object, program: Program, btf: &Btf<'_>) -> Result<OwnedFd, AuditError> {
+fn load_program(object: &Object, program: Program, attach_to: TypeId) -> Result<OwnedFd, AuditError> {
     let name = program.name();
     let missing = || AuditError::Object { what: format!("it has no program {name}") };
     let code = object.programs.get(name).ok_or_else(missing)?;
     let function = object.functions.get(&code.function_key()).ok_or_else(missing)?;
-    let attach_to = btf.tracepoint(name).map_err(|source| AuditError::Kernel { source })?;
     let instructions: Vec<_> = function.instructions.iter().map(instruction).collect();
     let code = TracingProgram {
         name,
@@ -310,12 +324,12 @@ mod tests {
             step("maps");
             let types = fs::read(VMLINUX).unwrap();
             step("read BTF");
-            let btf = Btf::scan(&types, WANTED).unwrap();
+            let kernel = Kernel::find(&Btf::scan(&types, WANTED).unwrap(), Level::Anomalies).unwrap();
             step("scan BTF");
-            make_constants(&mut object, &btf, Level::Anomalies, &mut made).unwrap();
+            make_constants(&mut object, &kernel, &mut made).unwrap();
             relocate(&mut object, &made).unwrap();
             step("relocate");
-            let loaded = load_programs(&object, &btf).unwrap();
+            let loaded = load_programs(&object, &kernel).unwrap();
             step("verifier");
             let links: Vec<_> =
                 loaded.iter().map(|loaded| bpf::attach_tracing_program(loaded.fd.as_fd()).unwrap()).collect();
