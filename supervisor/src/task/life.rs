@@ -9,10 +9,18 @@
 //! It is level-triggered: the executor reports what it [`Sight`]s after each wake-up, as often as it likes, and the machine acts on the
 //! difference to what it wants. Time is a [`Duration`] on any clock that never goes back.
 
+mod effect;
+mod event;
+mod state;
+
 use std::time::Duration;
 
+pub use effect::{Effect, RunEnd};
+pub use event::{Born, Event, Presence, Sight};
+use state::{Main, Rest, Run, Stage, State, Stuck};
+
 use super::restart::{Next, RestartPolicy};
-use super::{Outcome, RunNumber, Signal, StartFailure, StopCause, StopPolicy, Until, WaitStatus};
+use super::{Outcome, RunNumber, StopCause, StopPolicy, Until, WaitStatus};
 
 /// How long an end may take after the kill before it is reported as stuck. Nothing stops being tried then.
 pub const STUCK_AFTER: Duration = Duration::from_secs(5);
@@ -22,98 +30,6 @@ const KILL_AGAIN: Duration = Duration::from_secs(1);
 
 /// How long the last output may still take to be handed over once a stop was asked for.
 const HAND_OVER_AFTER_STOP: Duration = Duration::from_secs(1);
-
-/// What the executor found out or was told.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
-    /// Begin.
-    Start,
-    /// The program runs.
-    Spawned,
-    /// It does not. Comes with a main process to reap, or without.
-    SpawnFailed(StartFailure, Born),
-    /// The main process was reaped.
-    MainEnded(WaitStatus),
-    /// What there is now.
-    Looked(Sight),
-    /// Stop gracefully.
-    Stop(StopPolicy),
-    /// End it now.
-    Kill,
-    /// Whoever it was run for is gone: end it now, start nothing any more.
-    Abandon,
-    /// All output that can be had is handed over, or was given up.
-    Drained,
-    /// The time of [`Life::deadline`] has come.
-    Tick,
-}
-
-/// Whether a failed start left a process to reap.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Born {
-    /// The clone was made; a step in the child failed.
-    Yes,
-    /// There never was a process.
-    No,
-}
-
-/// What is alive of the run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sight {
-    /// In the leaf or below it.
-    pub leaf: Presence,
-    /// Children of the executor outside the leaf, beside the main process: escaped ones.
-    pub escaped: Presence,
-}
-
-/// Something is there or not.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Presence {
-    /// At least one living process.
-    Some,
-    /// None.
-    None,
-}
-
-/// What the executor shall do. All can be done without waiting; what comes of it arrives as an event.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Effect {
-    /// Make the leaf of this run and start the program in it.
-    Spawn(RunNumber),
-    /// Count what lives beside the main process: these are leftovers.
-    CountLeftovers,
-    /// Thaw the leaf, so that signals can be handled.
-    Thaw,
-    /// Send the main process this signal.
-    SignalMain(Signal),
-    /// Send it to each process of the leaf and each escaped one.
-    SignalRest(Signal),
-    /// Write `cgroup.kill`.
-    KillLeaf,
-    /// SIGKILL to the main process, wherever it is.
-    KillMain,
-    /// SIGKILL to each escaped process.
-    KillEscaped,
-    /// Tell that it cannot be ended for now, with the processes that are left.
-    ReportStuck,
-    /// Everything is dead: read what the pipes hold, hand it over, say [`Event::Drained`].
-    Drain,
-    /// Stop handing over output, say [`Event::Drained`].
-    GiveUpOutput,
-    /// The run is over: remove its leaf, record and tell the result.
-    Finish(RunEnd),
-}
-
-/// The result of a run as far as this machine knows it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RunEnd {
-    /// Which run.
-    pub run: RunNumber,
-    /// How it ended.
-    pub outcome: Outcome,
-    /// What made us end it, the first cause of several.
-    pub cause: Option<StopCause>,
-}
 
 /// What decides how a task lives; parts of its spec.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,51 +49,6 @@ pub struct Policy {
 pub struct Life {
     policy: Policy,
     state: State,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum State {
-    Created,
-    Starting(Run),
-    Running { run: Run, timeout_at: Option<Duration> },
-    Stopping { run: Run, stage: Stage },
-    Draining { run: Run, give_up_at: Option<Duration> },
-    Backoff { next: RunNumber, at: Duration },
-    Over,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Run {
-    number: RunNumber,
-    main: Main,
-    failure: Option<StartFailure>,
-    cause: Option<StopCause>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Main {
-    Alive,
-    Ended(WaitStatus),
-    Unborn,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
-    Graceful { signal: Signal, kill_at: Duration, rest: Rest },
-    Killing { again_at: Duration, stuck: Stuck },
-}
-
-/// Whether those beside the main process have had their signal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Rest {
-    Unsignalled,
-    Signalled,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stuck {
-    ReportAt(Duration),
-    Reported,
 }
 
 impl Life {
