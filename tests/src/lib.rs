@@ -5,6 +5,7 @@
 
 mod place;
 mod proctor;
+mod shell;
 mod skip;
 mod stage;
 mod wait;
