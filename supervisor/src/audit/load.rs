@@ -104,9 +104,18 @@ pub(super) fn object_bytes() -> Result<Cow<'static, [u8]>, AuditError> {
     Ok(Cow::Borrowed(supervisor_ebpf::OBJECT))
 }
 
-/// Loads everything and attaches it.
-pub(super) fn load(object: &[u8], level: Level) -> Result<(Maps, Vec<Loaded>), AuditError> {
+/// Loads everything and attaches it. `size` gives a map of this name another number of entries (bytes, of the ring buffer).
+pub(super) fn load(
+    object: &[u8],
+    level: Level,
+    size: &dyn Fn(&str) -> Option<u32>,
+) -> Result<(Maps, Vec<Loaded>), AuditError> {
     let mut object = Object::parse(object).map_err(unusable)?;
+    for (name, map) in &mut object.maps {
+        if let Some(entries) = size(name) {
+            map.set_max_entries(entries);
+        }
+    }
     let (made, kernel) = beside(|| look_at_kernel(level), || make_maps(&mut object));
     // A user without rights shall learn that first.
     let mut made = made?;
@@ -356,7 +365,7 @@ mod tests {
 
     #[test]
     fn rubbish_is_no_object() {
-        let error = load(b"not an object", Level::Anomalies).map(|_| ()).unwrap_err();
+        let error = load(b"not an object", Level::Anomalies, &|_| None).map(|_| ()).unwrap_err();
         assert!(matches!(error, AuditError::Object { .. }), "{error:?}");
     }
 }

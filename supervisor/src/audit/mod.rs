@@ -22,6 +22,8 @@ mod fields;
 mod judge;
 mod load;
 mod names;
+#[cfg(feature = "faults")]
+pub mod probe;
 mod program;
 mod reader;
 mod report;
@@ -79,9 +81,14 @@ impl Audit {
     /// # Errors
     /// [`AuditError`], each with what to do: [`AuditError::why`] is the line for people.
     pub fn load(level: Level) -> Result<Self, AuditError> {
+        Self::load_with(level, |_| None)
+    }
+
+    /// Loads with other sizes for the maps that `size` gives one for.
+    fn load_with(level: Level, size: impl Fn(&str) -> Option<u32>) -> Result<Self, AuditError> {
         load::check_pid_namespace()?;
         let object = load::object_bytes()?;
-        let (maps, programs) = load::load(&object, level)?;
+        let (maps, programs) = load::load(&object, level, &size)?;
         let Maps { classes, processes, executors, runs, globals, events } = maps;
         Ok(Self {
             maps: Counters { classes, processes, executors, runs, globals },

@@ -217,7 +217,7 @@ impl Audit {
         Ok(self.global(global::DROPPED)? + self.reader.undecodable + missing)
     }
 
-    fn global(&self, index: u32) -> Result<u64, AuditError> {
+    pub(super) fn global(&self, index: u32) -> Result<u64, AuditError> {
         let value = self.maps.globals.get(&index, 0);
         value.map_err(|source| AuditError::Map { map: "GLOBALS", source: Box::new(source) })
     }
