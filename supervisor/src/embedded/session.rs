@@ -112,6 +112,8 @@ pub(super) async fn run(request: Request, notice: &mut dyn FnMut(&str)) -> Resul
             }
         }
     }
+    // Cgroups that events name have their paths until the tree is removed.
+    proof.drain();
     let held_open_by = held_open(heard.report.as_deref());
     let clean = clean_up(&mut keeper, &mut heard, parent_again, &root, &mut signals, notice).await;
     // Judged when everything is over, the executor's own life and the removal of the leaf included.
