@@ -114,13 +114,15 @@ impl Audit {
     }
 
     /// The executor with this process id, as the kernel side recorded its birth; none when it did not see it. One that has exited is
-    /// found as well; of several with the same number the youngest.
+    /// found as well, of several with the same number the youngest. One that lives without a place in the map of processes is none: its
+    /// moves are not seen.
     pub fn executor(&self, pid: u32) -> Option<ProcessKey> {
         match self.maps.processes.get(&pid, 0) {
             Ok(record) if record.class == class::EXECUTOR => Some(key_of(pid, &record)),
             Ok(_) | Err(_) => {
-                let exited = self.maps.executors.keys().take(WALK).flatten();
-                exited.filter(|key| key.tgid == pid).max_by_key(|key| key.start)
+                let records = self.maps.executors.iter().take(WALK).flatten();
+                let exited = records.filter(|(key, record)| key.tgid == pid && record.exited != 0);
+                exited.map(|(key, _)| key).max_by_key(|key| key.start)
             }
         }
     }
