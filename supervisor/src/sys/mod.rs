@@ -20,6 +20,7 @@ pub mod process;
 pub mod reactor;
 pub mod signal;
 pub mod socket;
+pub mod terminal;
 pub mod wait;
 
 pub use error::{Result, SysError};

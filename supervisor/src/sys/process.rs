@@ -92,3 +92,6 @@ pub fn umask() -> Option<u32> {
 pub fn oom_score_adj() -> Option<i32> {
     std::fs::read_to_string("/proc/self/oom_score_adj").ok()?.trim().parse().ok()
 }
+
+/// The number of `read(2)`, as `/proc/PID/syscall` shows it.
+pub const READ_CALL: i64 = libc::SYS_read;

@@ -2,8 +2,11 @@
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use nix::sys::signal::{SigSet, SigmaskHow, sigprocmask};
+use nix::sys::signal::{
+    SaFlags, SigAction, SigHandler, SigSet, SigmaskHow, Signal, kill, raise, sigaction, sigprocmask,
+};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::unistd::Pid;
 
 use super::{Result, SysError, fd};
 
@@ -20,7 +23,7 @@ impl ChildSignals {
     /// SIGCHLD must be blocked.
     pub fn new() -> Result<Self> {
         let mut set = SigSet::empty();
-        set.add(nix::sys::signal::Signal::SIGCHLD);
+        set.add(Signal::SIGCHLD);
         let fd = SignalFd::with_flags(&set, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK);
         Ok(Self(SysError::from_nix("signalfd", fd)?.into()))
     }
@@ -39,7 +42,20 @@ impl AsFd for ChildSignals {
     }
 }
 
-/// Stops this process as Ctrl-Z would, whatever it does with SIGTSTP; returns when it is continued.
+/// Stops this process as Ctrl-Z stops one that does nothing with SIGTSTP; returns when it is continued, or at once where the kernel
+/// does not stop for it because nobody could continue it (an orphaned process group, `setpgid(2)`).
 pub fn stop_self() -> Result<()> {
-    SysError::from_nix("raise", nix::sys::signal::raise(nix::sys::signal::Signal::SIGSTOP))
+    let default = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());
+    // SAFETY: the default action runs no code of ours.
+    let before = unsafe { sigaction(Signal::SIGTSTP, &default) };
+    let before = SysError::from_nix("sigaction", before)?;
+    let stopped = SysError::from_nix("raise", raise(Signal::SIGTSTP));
+    // SAFETY: puts back what was installed a moment ago, which is as sound as it was then.
+    SysError::from_nix("sigaction", unsafe { sigaction(Signal::SIGTSTP, &before) })?;
+    stopped
+}
+
+/// SIGTSTP to our own process group, us included: what the terminal does on Ctrl-Z.
+pub fn suspend_group() -> Result<()> {
+    SysError::from_nix("kill", kill(Pid::from_raw(0), Signal::SIGTSTP))
 }
