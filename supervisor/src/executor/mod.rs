@@ -8,8 +8,10 @@ pub(crate) mod children;
 mod leaf;
 mod link;
 mod output;
+mod setup;
 mod sink;
 mod spawn;
+mod streams;
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::time::Duration;
@@ -18,72 +20,24 @@ use children::{Left, MainProcess};
 use leaf::Leaf;
 use link::Link;
 use output::{Moved, Output, Wants};
+pub use setup::{ExecutorError, OutputSetup, Setup};
+use streams::{Input, Outputs};
 
 use crate::cgroup::{Cgroup, Population};
 use crate::sys::exec::{self, Terminal};
 use crate::sys::fork::SingleThreaded;
 use crate::sys::poll::{Interest, Poll};
 use crate::sys::signal::ChildSignals;
-use crate::sys::{self, SysError, clock, fd};
+use crate::sys::{self, clock, fd};
 use crate::task::life::{Born, Effect, Event, Life, Policy, Presence, RunEnd, Sight};
 use crate::task::{RunNumber, Signal, StartFailure, TaskSpec, WaitStatus};
-use crate::wire::{FromExecutor, RunReport, SPEC_MAX, Stream, Timings, ToExecutor, WireError, decode_spec};
+use crate::wire::{FromExecutor, RunReport, SPEC_MAX, Stream, Timings, ToExecutor, decode_spec};
 
 /// The first wait before an end is looked for again; doubled each time. The kernel announces a change of `cgroup.events` up to 10 ms
 /// late, so a kill would seem that slow.
 const LOOK_AGAIN_MIN: Duration = Duration::from_micros(100);
 /// From here on the kernel's own announcement is soon enough.
 const LOOK_AGAIN_MAX: Duration = Duration::from_millis(10);
-
-/// What an executor is born with.
-#[derive(Debug)]
-pub struct Setup {
-    /// The task's spec, sealed.
-    pub spec: OwnedFd,
-    /// The socket to whoever it works for.
-    pub link: OwnedFd,
-    /// The task's standard input.
-    pub stdin: OwnedFd,
-    /// Where its output goes.
-    pub output: OutputSetup,
-    /// `tasks/<task>`.
-    pub task: Cgroup,
-}
-
-/// The ways of output, with their descriptors.
-#[derive(Debug)]
-pub enum OutputSetup {
-    /// A pipe for each stream.
-    Split {
-        /// Where stdout goes.
-        stdout: OwnedFd,
-        /// Where stderr goes.
-        stderr: OwnedFd,
-    },
-    /// One pipe for both.
-    Merged {
-        /// Where both go.
-        target: OwnedFd,
-    },
-    /// A terminal, whose slave side is `Setup::stdin` too.
-    Terminal {
-        /// The side that we read.
-        master: OwnedFd,
-        /// Where what is shown goes.
-        target: OwnedFd,
-    },
-}
-
-/// Why an executor could not begin.
-#[derive(Debug, thiserror::Error)]
-pub enum ExecutorError {
-    /// A system call failed before the task was touched.
-    #[error("the executor cannot begin")]
-    Sys(#[from] SysError),
-    /// The spec is not readable: two versions of proctor at work, or a fault.
-    #[error("the executor cannot read the task's spec")]
-    Spec(#[from] WireError),
-}
 
 /// Guards the task until it is over. To be called in a process of its own, with all signals blocked.
 ///
@@ -102,8 +56,7 @@ pub fn run(setup: Setup, _proof: SingleThreaded) -> Result<(), ExecutorError> {
 
 struct Executor {
     spec: OwnedFd,
-    stdin: OwnedFd,
-    terminal: Terminal,
+    input: Input,
     outputs: Outputs,
     task: Cgroup,
     link: Link,
@@ -111,12 +64,6 @@ struct Executor {
     life: Life,
     run: Option<Run>,
     look_again: Option<Duration>,
-}
-
-/// One output for both streams or one for each.
-struct Outputs {
-    stdout: Output,
-    stderr: Option<Output>,
 }
 
 /// The run that is on.
@@ -139,24 +86,10 @@ impl Executor {
             timeout: decoded.timeout,
             restart: decoded.restart,
         };
-        let (outputs, terminal) = match output {
-            OutputSetup::Split { stdout, stderr } => {
-                let (stdout, stderr) = (piped(stdout, &decoded)?, piped(stderr, &decoded)?);
-                (Outputs { stdout, stderr: Some(stderr) }, Terminal::None)
-            }
-            OutputSetup::Merged { target } => {
-                (Outputs { stdout: piped(target, &decoded)?, stderr: None }, Terminal::None)
-            }
-            OutputSetup::Terminal { master, target } => {
-                fd::set_nonblocking(master.as_fd())?;
-                let slave = fd::duplicate(stdin.as_fd())?;
-                (Outputs { stdout: Output::new(master, slave, target), stderr: None }, Terminal::Controlling)
-            }
-        };
+        let (input, outputs) = streams::make(stdin, output, &decoded.identity)?;
         Ok(Self {
             spec,
-            stdin,
-            terminal,
+            input,
             outputs,
             task,
             link: Link::new(link),
@@ -291,6 +224,10 @@ impl Executor {
         while let Some(message) = self.link.receive() {
             match message {
                 link::Received::Request(ToExecutor::Stop(how)) => self.apply(Event::Stop(how)),
+                link::Received::Request(ToExecutor::Interrupted(how)) => {
+                    // Its terminal has told the main process: it is not told twice.
+                    self.apply_but(Event::Stop(how), |effect| matches!(effect, Effect::SignalMain(_)));
+                }
                 link::Received::Request(ToExecutor::Kill) => self.apply(Event::Kill),
                 link::Received::Request(ToExecutor::Pause) => self.freeze(Freeze::On),
                 link::Received::Request(ToExecutor::Resume) => self.freeze(Freeze::Off),
@@ -332,6 +269,11 @@ impl Executor {
     }
 
     fn apply(&mut self, event: Event) {
+        self.apply_but(event, |_| false);
+    }
+
+    /// Carries out what the event leads to, but for what is done already.
+    fn apply_but(&mut self, event: Event, is_done: impl Fn(&Effect) -> bool) {
         if matches!(event, Event::Stop(_) | Event::Kill | Event::Abandon | Event::Tick)
             && let Some(run) = &mut self.run
         {
@@ -339,7 +281,7 @@ impl Executor {
         }
         let (life, effects) = self.life.clone().step(clock::monotonic(), event);
         self.life = life;
-        for effect in effects {
+        for effect in effects.into_iter().filter(|effect| !is_done(effect)) {
             self.perform(effect);
         }
     }
@@ -460,7 +402,11 @@ impl Executor {
                 errno: impossible(),
             });
         };
-        let spawned = spawn::spawn(&spec, leaf, [self.stdin.as_fd(), out, err], self.terminal)?;
+        let (stdin, terminal) = match &self.input {
+            Input::Given(stdin) => (stdin.as_fd(), Terminal::None),
+            Input::Terminal => (out, Terminal::Controlling),
+        };
+        let spawned = spawn::spawn(&spec, leaf, [stdin, out, err], terminal)?;
         run.timings.born = Some(clock::monotonic());
         spawn::join_leaf_on_fault(leaf, &spawned.child);
         let (main, leaf) = (MainProcess::from(spawned.child), leaf.cgroup().id().get());
@@ -490,16 +436,6 @@ impl Executor {
     }
 }
 
-impl Outputs {
-    fn each(&self) -> impl Iterator<Item = &Output> {
-        std::iter::once(&self.stdout).chain(&self.stderr)
-    }
-
-    fn each_mut(&mut self) -> impl Iterator<Item = &mut Output> {
-        std::iter::once(&mut self.stdout).chain(&mut self.stderr)
-    }
-}
-
 #[derive(Clone, Copy, Debug)]
 enum Freeze {
     On,
@@ -512,15 +448,6 @@ fn move_one(output: &mut Output, link: &mut Link) {
         Moved::Waits | Moved::More => {}
         Moved::Closed => link.send(&FromExecutor::Closed(Stream::Stdout)),
     }
-}
-
-/// A stream through a pipe of the task's own. It belongs to the task's user, so that the task can open `/dev/stdout` again.
-fn piped(target: OwnedFd, spec: &TaskSpec) -> Result<Output, SysError> {
-    let (reader, writer) = fd::pipe(fd::PipeFlags::ReadNonBlocking)?;
-    if let crate::task::Identity::As { uid, gid, .. } = &spec.identity {
-        fd::give_to(writer.as_fd(), *uid, *gid)?;
-    }
-    Ok(Output::new(reader, writer, target))
 }
 
 fn read_spec(spec: &OwnedFd) -> Result<TaskSpec, ExecutorError> {

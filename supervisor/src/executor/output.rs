@@ -88,7 +88,8 @@ pub(super) enum Moved {
 impl Output {
     /// A stream from `reader`, non-blocking, to `target`. `writer` is what tasks get.
     pub(super) fn new(reader: OwnedFd, writer: OwnedFd, target: OwnedFd) -> Self {
-        let inode = fd::identify(reader.as_fd()).map_or(0, |identity| identity.inode);
+        // Of a terminal the two sides are two files, and it is this one that others may hold.
+        let inode = fd::identify(writer.as_fd()).map_or(0, |identity| identity.inode);
         Self {
             writer: Some(writer),
             reader: Some(reader),

@@ -194,9 +194,16 @@ impl Keeper {
                 OutputSetup::Split { stdout: next("no stdout")?, stderr: next("no stderr")? }
             }
             OutputPlan::Merged => OutputSetup::Merged { target: next("no output")? },
-            OutputPlan::Terminal => {
-                OutputSetup::Terminal { master: next("no terminal")?, target: next("no output")? }
-            }
+            OutputPlan::Terminal => OutputSetup::Terminal {
+                master: next("no terminal")?,
+                target: next("no output")?,
+                stderr: None,
+            },
+            OutputPlan::TerminalAndStderr => OutputSetup::Terminal {
+                master: next("no terminal")?,
+                target: next("no output")?,
+                stderr: Some(next("no stderr")?),
+            },
         };
         let name = CString::new(task.directory_name()).map_err(|_| protocol("a NUL in the task's name"))?;
         let cgroup = tree.tasks.create(&name).map_err(|error| failed_cgroup(&error))?;

@@ -17,6 +17,8 @@ pub enum ToExecutor {
     Pause,
     /// Thaw it.
     Resume,
+    /// As `Stop`, but the task's terminal has sent the main process SIGINT already.
+    Interrupted(StopPolicy),
 }
 
 /// One of the two streams.
@@ -76,7 +78,7 @@ pub struct StreamReport {
     pub held_open: u8,
     /// 1 when its target was closed by the reader.
     pub closed: u8,
-    /// Inode of the pipe, to find who holds it.
+    /// Inode of the pipe, or of the terminal's slave side.
     pub inode: u64,
 }
 
@@ -126,10 +128,11 @@ impl ToExecutor {
     /// As one message.
     pub fn encode(&self) -> Vec<u8> {
         match self {
-            Self::Stop(StopPolicy { signal, grace }) => Writer::new(1).u8(signal.number()).duration(*grace),
+            Self::Stop(policy) => encode_policy(Writer::new(1), policy),
             Self::Kill => Writer::new(2),
             Self::Pause => Writer::new(3),
             Self::Resume => Writer::new(4),
+            Self::Interrupted(policy) => encode_policy(Writer::new(5), policy),
         }
         .finish()
     }
@@ -138,13 +141,11 @@ impl ToExecutor {
     pub fn decode(bytes: &[u8]) -> Result<Self, WireError> {
         let (kind, mut r) = Reader::new(bytes)?;
         match kind {
-            1 => {
-                let signal = Signal::from_number(r.u8()?).ok_or(WireError::Field("signal"))?;
-                Ok(Self::Stop(StopPolicy { signal, grace: r.duration()? }))
-            }
+            1 => Ok(Self::Stop(decode_policy(&mut r)?)),
             2 => Ok(Self::Kill),
             3 => Ok(Self::Pause),
             4 => Ok(Self::Resume),
+            5 => Ok(Self::Interrupted(decode_policy(&mut r)?)),
             kind => Err(WireError::Kind(kind)),
         }
     }
@@ -190,6 +191,16 @@ impl FromExecutor {
             kind => return Err(WireError::Kind(kind)),
         })
     }
+}
+
+fn encode_policy(writer: Writer, policy: &StopPolicy) -> Writer {
+    let StopPolicy { signal, grace } = policy;
+    writer.u8(signal.number()).duration(*grace)
+}
+
+fn decode_policy(r: &mut Reader<'_>) -> Result<StopPolicy, WireError> {
+    let signal = Signal::from_number(r.u8()?).ok_or(WireError::Field("signal"))?;
+    Ok(StopPolicy { signal, grace: r.duration()? })
 }
 
 fn encode_report(writer: Writer, report: &RunReport) -> Writer {
@@ -301,6 +312,7 @@ mod tests {
             ToExecutor::Kill,
             ToExecutor::Pause,
             ToExecutor::Resume,
+            ToExecutor::Interrupted(StopPolicy { signal: Signal::TERM, grace: Duration::ZERO }),
         ] {
             assert_eq!(ToExecutor::decode(&message.encode()), Ok(message));
         }

@@ -24,6 +24,8 @@ pub enum OutputPlan {
     Merged,
     /// A terminal of the task's own. Descriptors: spec, link, its slave side, its master side, the target.
     Terminal,
+    /// A terminal, and a pipe for stderr. Descriptors: as for `Terminal`, then stderr's target.
+    TerminalAndStderr,
 }
 
 /// To the keeper.
@@ -96,6 +98,7 @@ impl ToKeeper {
                     OutputPlan::Split => 0,
                     OutputPlan::Merged => 1,
                     OutputPlan::Terminal => 2,
+                    OutputPlan::TerminalAndStderr => 3,
                 };
                 Writer::new(2).bytes(task.as_str().as_bytes()).u8(output)
             }
@@ -115,6 +118,7 @@ impl ToKeeper {
                     0 => OutputPlan::Split,
                     1 => OutputPlan::Merged,
                     2 => OutputPlan::Terminal,
+                    3 => OutputPlan::TerminalAndStderr,
                     _ => return Err(WireError::Field("output")),
                 };
                 Ok(Self::Start { task, output })
@@ -177,7 +181,8 @@ mod tests {
             ToKeeper::Setup(KeeperSetup { root: "r".into(), parent: "/p".into() }),
             ToKeeper::Start { task: task.clone(), output: OutputPlan::Split },
             ToKeeper::Start { task: task.clone(), output: OutputPlan::Merged },
-            ToKeeper::Start { task, output: OutputPlan::Terminal },
+            ToKeeper::Start { task: task.clone(), output: OutputPlan::Terminal },
+            ToKeeper::Start { task, output: OutputPlan::TerminalAndStderr },
             ToKeeper::Finish,
         ] {
             assert_eq!(ToKeeper::decode(&message.encode()), Ok(message));
