@@ -15,7 +15,7 @@ use super::environment::{self, Minimum, Whose};
 use super::identity;
 use super::quantity::duration;
 use super::say::say;
-use crate::embedded::{self, AuditWish, OWN_FAILURE, Report, Request};
+use crate::embedded::{self, AuditWish, Interrupt, OWN_FAILURE, Report, Request};
 use crate::sys::{fd, process};
 use crate::task::restart::RestartPolicy;
 use crate::task::{ResourceLimit, Signal, StopPolicy, TaskId, TaskSpec, Until};
@@ -45,9 +45,9 @@ pub(super) struct RunArgs {
     /// Set a resource limit, e.g. nofile=65536 or nproc=100:200.
     #[arg(long, value_name = "NAME=SOFT[:HARD]", value_parser = rlimit)]
     rlimit: Vec<ResourceLimit>,
-    /// The signal that asks the task to end.
-    #[arg(long, value_name = "SIGNAL", default_value = "TERM", value_parser = |text: &str| text.parse::<Signal>())]
-    stop_signal: Signal,
+    /// The signal that asks the task to end [default: TERM, and INT for Ctrl-C at a terminal].
+    #[arg(long, value_name = "SIGNAL", value_parser = |text: &str| text.parse::<Signal>())]
+    stop_signal: Option<Signal>,
     /// How long it has to obey before everything is killed.
     #[arg(long, value_name = "DURATION", default_value = "10s", value_parser = duration)]
     grace: Duration,
@@ -96,13 +96,8 @@ pub(super) fn run(args: RunArgs) -> ExitCode {
         }
     };
     let id = spec.id.clone();
-    let request = own_stdio().map(|[stdin, stdout, stderr]| Request {
-        spec,
-        audit: args.wish(),
-        stdin,
-        stdout,
-        stderr,
-    });
+    let request =
+        own_stdio().map(|stdio| Request { spec, audit: args.wish(), stdio, interrupt: args.interrupt() });
     let request = match request {
         Ok(request) => request,
         Err(error) => {
@@ -149,6 +144,13 @@ fn finish(args: &RunArgs, report: &Report, file: ReportFile) -> ExitCode {
 }
 
 impl RunArgs {
+    fn interrupt(&self) -> Interrupt {
+        match self.stop_signal {
+            Some(_) => Interrupt::StopSignal,
+            None => Interrupt::AsTyped,
+        }
+    }
+
     fn wish(&self) -> AuditWish {
         match (self.require_audit, self.no_audit) {
             (true, _) => AuditWish::Required,
@@ -180,7 +182,7 @@ fn spec(args: &RunArgs) -> Result<TaskSpec, String> {
         limits: limits(&args.rlimit),
         oom_score_adj: 0,
         identity,
-        stop: StopPolicy { signal: args.stop_signal, grace: args.grace },
+        stop: StopPolicy { signal: args.stop_signal.unwrap_or(Signal::TERM), grace: args.grace },
         until: match args.until {
             UntilArg::Main => Until::Main,
             UntilArg::All => Until::All,

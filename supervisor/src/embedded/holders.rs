@@ -1,10 +1,10 @@
-//! Who holds a pipe open.
+//! Who holds a pipe or terminal open.
 
 use std::os::unix::fs::MetadataExt;
 
 use crate::cgroup::parse;
 
-/// A process with the pipe among its descriptors.
+/// A process with the pipe or terminal among its descriptors.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct Holder {
     /// Its process id.
@@ -16,7 +16,7 @@ pub struct Holder {
 /// As many as a report shows.
 const SHOWN: usize = 16;
 
-/// The processes, but for ourselves, that have the pipe of this inode open now. Costs a walk over all descriptors of the machine, and
+/// The processes, but for ourselves, that have the pipe (or terminal) of this inode open now. Costs a walk over all descriptors of the machine, and
 /// is only done when something does hold it.
 pub(super) fn find(inode: u64) -> Vec<Holder> {
     let own = crate::sys::process::id();
@@ -36,6 +36,8 @@ fn holds(pid: i32, inode: u64) -> bool {
         // A FIFO of the file system shows its path: compare the file itself.
         Ok(target) if target.is_absolute() && !target.starts_with("/dev") => std::fs::metadata(fd.path())
             .is_ok_and(|file| file.ino() == inode && file.mode() & 0o170_000 == 0o010_000),
+        Ok(target) if target.starts_with("/dev/pts") => std::fs::metadata(fd.path())
+            .is_ok_and(|file| file.ino() == inode && file.mode() & 0o170_000 == 0o020_000),
         Ok(_) | Err(_) => false,
     })
 }

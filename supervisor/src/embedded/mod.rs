@@ -8,15 +8,23 @@ mod channel;
 mod error;
 mod holders;
 mod keeper;
+mod keys;
+mod manners;
+mod patience;
 mod proof;
+mod relay;
 mod report;
 mod salvage;
 mod session;
+mod signals;
+mod stdio;
+mod terminal;
 
 pub use error::{RunError, describe};
 pub use holders::Holder;
 pub use proof::AuditWish;
 pub use report::{Figures, NOT_EXECUTABLE, NOT_FOUND, OWN_FAILURE, Report};
+pub use terminal::Interrupt;
 
 use std::os::fd::OwnedFd;
 
@@ -29,12 +37,10 @@ pub struct Request {
     pub spec: TaskSpec,
     /// Whether the audit is wanted.
     pub audit: AuditWish,
-    /// The task's standard input.
-    pub stdin: OwnedFd,
-    /// Where its stdout goes.
-    pub stdout: OwnedFd,
-    /// Where its stderr goes.
-    pub stderr: OwnedFd,
+    /// Its standard input, and where its stdout and its stderr go. When the first two are terminals, it gets a terminal of its own.
+    pub stdio: [OwnedFd; 3],
+    /// What Ctrl-C does there.
+    pub interrupt: Interrupt,
 }
 
 /// Runs the task to its end and tells what became of it. `notice` gets lines for people while it runs.

@@ -2,31 +2,19 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 
-use tokio::signal::unix::{Signal as SignalStream, SignalKind, signal};
-
 use super::channel::Channel;
 use super::keeper::{Keeper, News};
+use super::patience::{Patience, obey, shown, typed};
 use super::proof::Proof;
 use super::report::{Ending, Report};
+use super::signals::{Signals, Wish};
+use super::stdio::{self, Stdio};
 use super::{Request, RunError, holders, salvage};
 use crate::audit::ExecutorLife;
 use crate::cgroup::Hierarchy;
 use crate::sys::{clock, fd, process, socket};
-use crate::task::{Outcome, StopPolicy, TaskSpec};
-use crate::wire::{
-    FromExecutor, FromKeeper, KeeperSetup, OutputPlan, RunReport, StuckProcess, ToExecutor, encode_spec,
-};
-
-/// What a signal to us means, one after the other.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Patience {
-    /// Nobody asked for an end yet.
-    Running,
-    /// A graceful stop was asked for.
-    Stopping,
-    /// The kill was asked for.
-    Killing,
-}
+use crate::task::{Outcome, TaskSpec};
+use crate::wire::{FromExecutor, FromKeeper, KeeperSetup, RunReport, StuckProcess, encode_spec};
 
 /// The run as we have heard of it.
 #[derive(Debug, Default)]
@@ -40,7 +28,7 @@ struct Heard {
 }
 
 pub(super) async fn run(request: Request, notice: &mut dyn FnMut(&str)) -> Result<Report, RunError> {
-    let Request { spec, audit: wish, stdin, stdout, stderr } = request;
+    let Request { spec, audit: wish, stdio: given, interrupt } = request;
     let started_wall = clock::wall();
     let mut signals = Signals::new()?;
     let mut proof = Proof::begin(wish)?;
@@ -50,12 +38,13 @@ pub(super) async fn run(request: Request, notice: &mut dyn FnMut(&str)) -> Resul
     // If the keeper is killed, what it held comes to us.
     process::become_subreaper().map_err(RunError::sys("become a subreaper"))?;
 
+    let (stdio, mut terminal) = stdio::arrange(given, &spec, interrupt)?;
     let mut keeper = Keeper::spawn()?;
     let setup = KeeperSetup {
         root: format!("proctor.run-{}", process::id()),
         parent: hierarchy.own_cgroup().to_string(),
     };
-    let begun = begin(&keeper, setup, parent, &mut proof, wish, &spec, [&stdin, &stdout, &stderr]).await;
+    let begun = begin(&keeper, setup, parent, &mut proof, wish, &spec, &stdio).await;
     let Begun { link, executor, root } = match begun {
         Ok(begun) => begun,
         Err(error) => {
@@ -65,7 +54,7 @@ pub(super) async fn run(request: Request, notice: &mut dyn FnMut(&str)) -> Resul
         }
     };
     // The executor has them; ours would keep a pipe open after it.
-    drop((stdin, stdout, stderr));
+    drop(stdio);
 
     let mut heard = Heard::default();
     let mut patience = Patience::Running;
@@ -76,7 +65,7 @@ pub(super) async fn run(request: Request, notice: &mut dyn FnMut(&str)) -> Resul
                 Some(message) => match FromExecutor::decode(&message.bytes).map_err(RunError::Wire)? {
                     FromExecutor::Born { leaf, pid, .. } => (heard.leaf, heard.main) = (Some(leaf), Some(pid)),
                     FromExecutor::Running | FromExecutor::Closed(_) | FromExecutor::Over => {}
-                    FromExecutor::Stuck(processes) => notice(&stuck(&spec, &processes)),
+                    FromExecutor::Stuck(processes) => notice(&shown(&terminal, &stuck(&spec, &processes))),
                     FromExecutor::Ended(report) => heard.report = Some(report),
                 },
                 None => link_open = false,
@@ -91,18 +80,23 @@ pub(super) async fn run(request: Request, notice: &mut dyn FnMut(&str)) -> Resul
                 News::Message(_) => {}
                 News::Gone => {
                     heard.keeper_gone = true;
-                    notice("the keeper was killed; the executor guards the task without it");
+                    notice(&shown(&terminal, "the keeper was killed; the executor guards the task without it"));
                 }
             },
             wish = signals.next() => {
-                patience = obey(wish, patience, &spec, &link, notice);
+                patience = obey(wish.into(), patience, &spec, &link, &mut terminal, notice);
                 if patience == Patience::Killing && heard.report.is_some() {
                     // Nothing lives any more; only the reader of the output is waited for.
                     proof.drain();
                 }
             }
+            asked = typed(&mut terminal, heard.main) => {
+                patience = obey(asked, patience, &spec, &link, &mut terminal, notice);
+            }
         }
     }
+    // All output is shown: the rest is the caller's terminal again.
+    drop(terminal);
     while link_open && let Ok(Some(message)) = link.receive().await {
         // What the executor said last, if its end was heard of first.
         match FromExecutor::decode(&message.bytes).map_err(RunError::Wire)? {
@@ -147,7 +141,7 @@ async fn begin(
     proof: &mut Proof,
     wish: super::AuditWish,
     spec: &TaskSpec,
-    [stdin, stdout, stderr]: [&OwnedFd; 3],
+    stdio: &Stdio,
 ) -> Result<Begun, RunError> {
     let (executors, tasks, root) = keeper.set_up(setup, parent).await?;
     proof.watch(wish, executors, tasks)?;
@@ -156,58 +150,11 @@ async fn begin(
         fd::sealed("proctor-spec", &encode_spec(spec)).map_err(RunError::sys("write the task's spec"))?;
     let (ours, theirs) = socket::pair().map_err(RunError::sys("make a socket for the executor"))?;
     let link = Channel::new(ours).map_err(RunError::sys("wait for the executor"))?;
-    let mut fds = vec![sealed.as_fd(), theirs.as_fd(), stdin.as_fd(), stdout.as_fd()];
-    let plan = if ordered_together(stdout, stderr) {
-        OutputPlan::Merged
-    } else {
-        fds.push(stderr.as_fd());
-        OutputPlan::Split
-    };
-    let executor = keeper.start(spec.id.clone(), plan, &fds).await?;
+    let fds: Vec<_> =
+        [sealed.as_fd(), theirs.as_fd()].into_iter().chain(stdio.fds.iter().map(AsFd::as_fd)).collect();
+    let executor = keeper.start(spec.id.clone(), stdio.plan, &fds).await?;
     proof.note_executor(executor);
     Ok(Begun { link, executor, root })
-}
-
-/// Whether the order between the two streams can be seen by whoever reads them.
-fn ordered_together(stdout: &OwnedFd, stderr: &OwnedFd) -> bool {
-    fd::same_place(stdout.as_fd(), stderr.as_fd())
-        && fd::identify(stdout.as_fd()).is_ok_and(|target| Some(target) != null_identity())
-}
-
-/// In /dev/null no order can be seen, and two streams keep their figures apart.
-fn null_identity() -> Option<fd::Identity> {
-    fd::identify(fd::null().ok()?.as_fd()).ok()
-}
-
-fn obey(
-    wish: Wish,
-    patience: Patience,
-    spec: &TaskSpec,
-    link: &Channel,
-    notice: &mut dyn FnMut(&str),
-) -> Patience {
-    // If the executor is gone there is nobody to tell; its end is heard of at once.
-    let tell = |request: ToExecutor| link.send(&request.encode(), &[]).unwrap_or(());
-    match (wish, patience) {
-        (Wish::End, Patience::Running) => {
-            let StopPolicy { signal, grace } = spec.stop;
-            let id = &spec.id;
-            notice(&format!("{id}: stopping with {signal}, kill after {grace:?}; once more to kill now"));
-            tell(ToExecutor::Stop(spec.stop));
-            Patience::Stopping
-        }
-        (Wish::End, Patience::Stopping | Patience::Killing) => {
-            tell(ToExecutor::Kill);
-            Patience::Killing
-        }
-        (Wish::Suspend, patience) => {
-            tell(ToExecutor::Pause);
-            // Comes back when somebody continues us (fg, bg). SIGSTOP cannot fail for oneself.
-            let _ = crate::sys::signal::stop_self();
-            tell(ToExecutor::Resume);
-            patience
-        }
-    }
 }
 
 fn stuck(spec: &TaskSpec, processes: &[StuckProcess]) -> String {
@@ -305,46 +252,3 @@ fn orphan_outcome(status: Option<u32>) -> Outcome {
         None => Outcome::Unknown,
     }
 }
-
-/// What somebody wants of us by a signal.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wish {
-    End,
-    Suspend,
-}
-
-/// The signals that we act on.
-struct Signals {
-    end: [SignalStream; 4],
-    suspend: SignalStream,
-}
-
-impl Signals {
-    fn new() -> Result<Self, RunError> {
-        let stream = |kind| signal(kind).map_err(RunError::io("watch for signals"));
-        Ok(Self {
-            end: [
-                stream(SignalKind::interrupt())?,
-                stream(SignalKind::terminate())?,
-                stream(SignalKind::hangup())?,
-                stream(SignalKind::quit())?,
-            ],
-            suspend: stream(SignalKind::from_raw(TSTP))?,
-        })
-    }
-
-    /// Can be cancelled.
-    async fn next(&mut self) -> Wish {
-        let [interrupt, terminate, hangup, quit] = &mut self.end;
-        tokio::select! {
-            _ = interrupt.recv() => Wish::End,
-            _ = terminate.recv() => Wish::End,
-            _ = hangup.recv() => Wish::End,
-            _ = quit.recv() => Wish::End,
-            _ = self.suspend.recv() => Wish::Suspend,
-        }
-    }
-}
-
-/// `SIGTSTP`.
-const TSTP: i32 = 20;

@@ -1,0 +1,96 @@
+//! What is done when somebody wants something of a run: by a signal to us, or by a key at its terminal.
+
+use std::borrow::Cow;
+
+use super::channel::Channel;
+use super::signals::Wish;
+use super::terminal::{Asked, Suspend, Terminal};
+use crate::sys::signal;
+use crate::task::{Signal, StopPolicy, TaskSpec};
+use crate::wire::ToExecutor;
+
+/// What was asked for so far: the first wish to end the task is graceful, the second one is not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Patience {
+    /// Nobody asked for an end yet.
+    Running,
+    /// A graceful stop was asked for.
+    Stopping,
+    /// The kill was asked for.
+    Killing,
+}
+
+/// What is typed at the task's terminal, if it has one. Can be cancelled.
+pub(super) async fn typed(terminal: &mut Option<Terminal>, main: Option<i32>) -> Asked {
+    match terminal {
+        Some(terminal) => terminal.next(main).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// A line for people, as it must be while the terminal is as it is now.
+pub(super) fn shown<'l>(terminal: &Option<Terminal>, line: &'l str) -> Cow<'l, str> {
+    terminal.as_ref().map_or(Cow::Borrowed(line), |terminal| terminal.shown(line))
+}
+
+impl From<Wish> for Asked {
+    fn from(wish: Wish) -> Self {
+        match wish {
+            Wish::End => Self::Stop,
+            Wish::HangUp => Self::HangUp,
+            Wish::Suspend => Self::Suspend(Suspend::Us),
+        }
+    }
+}
+
+/// Does what is asked for.
+pub(super) fn obey(
+    asked: Asked,
+    patience: Patience,
+    spec: &TaskSpec,
+    link: &Channel,
+    terminal: &mut Option<Terminal>,
+    notice: &mut dyn FnMut(&str),
+) -> Patience {
+    // If the executor is gone there is nobody to tell; its end is heard of at once.
+    let tell = |request: ToExecutor| link.send(&request.encode(), &[]).unwrap_or(());
+    let StopPolicy { signal, grace } = spec.stop;
+    let (signal, request) = match asked {
+        Asked::Interrupt => (Signal::INT, ToExecutor::Interrupted(spec.stop)),
+        Asked::Stop | Asked::HangUp => (signal, ToExecutor::Stop(spec.stop)),
+        Asked::Kill => {
+            tell(ToExecutor::Kill);
+            return Patience::Killing;
+        }
+        Asked::Suspend(whom) => {
+            terminal.iter_mut().for_each(Terminal::restore);
+            tell(ToExecutor::Pause);
+            match whom {
+                // We are one of them: that comes as a signal.
+                Suspend::Group => drop(signal::suspend_group()),
+                Suspend::Us => {
+                    // Comes back when somebody continues us (fg, bg). It cannot fail for oneself.
+                    let _ = signal::stop_self();
+                    terminal.iter_mut().for_each(Terminal::resume);
+                    tell(ToExecutor::Resume);
+                }
+            }
+            return patience;
+        }
+    };
+    match (patience, asked) {
+        (Patience::Running, _) => {
+            let id = &spec.id;
+            let line = format!("{id}: stopping with {signal}, kill after {grace:?}; once more to kill now");
+            notice(&shown(terminal, &line));
+            tell(request);
+            Patience::Stopping
+        }
+        // The terminal's end is told in two ways, by a signal and by its descriptor.
+        (Patience::Stopping | Patience::Killing, Asked::HangUp) => patience,
+        (Patience::Stopping | Patience::Killing, _) => {
+            tell(ToExecutor::Kill);
+            Patience::Killing
+        }
+    }
+}
