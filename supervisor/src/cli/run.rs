@@ -73,7 +73,7 @@ pub(super) struct RunArgs {
     #[arg(long, conflicts_with = "quiet")]
     json: bool,
     /// The program and its arguments.
-    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "CMD")]
+    #[arg(required = true, trailing_var_arg = true, value_name = "CMD")]
     command: Vec<OsString>,
 }
 

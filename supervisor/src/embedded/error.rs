@@ -70,6 +70,7 @@ pub fn describe(failure: &StartFailure) -> String {
         ("exec", ENOENT) => {
             ": there is no such program in the task's PATH; give the full path or --env PATH=…"
         }
+        ("exec", ENOTDIR) => ": a part of its path is no directory",
         ("exec", EACCES) => {
             ": not an executable file for this user; check its mode (chmod +x) and that it is no directory"
         }

@@ -293,7 +293,8 @@ unsafe fn steps(image: &Image, stdio: [RawFd; 3], report: &mut RawFd) -> Failure
         unsafe { libc::execve(path.as_ptr(), image.argv.as_ptr(), image.envp.as_ptr()) };
         match Errno::last() {
             // As execvp(3): go on looking, but do not forget that one was there and could not be run.
-            Errno::ENOENT | Errno::ENOTDIR => {}
+            Errno::ENOENT => {}
+            Errno::ENOTDIR if image.candidates.len() > 1 => {}
             Errno::EACCES => errno = Errno::EACCES,
             other => {
                 errno = other;
