@@ -33,6 +33,8 @@ pub mod wire;
 /// Runs what the arguments of this process ask for: the whole of `main`.
 pub fn main() -> std::process::ExitCode {
     cli::log_to_stderr();
+    // It fails for no signal that exists.
+    let _ = sys::signal::hear_of_children();
     // Before the command line is parsed, which would cost the keeper and its executors memory that they never use.
     if std::env::args_os().nth(1).is_some_and(|first| first == keeper::SUBCOMMAND) {
         return keeper::main();

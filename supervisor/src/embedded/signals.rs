@@ -3,6 +3,7 @@
 use tokio::signal::unix::{Signal as SignalStream, SignalKind, signal};
 
 use super::error::RunError;
+use crate::sys::signal::is_ignored;
 
 /// What somebody wants of us by a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,37 +16,49 @@ pub(super) enum Wish {
     Suspend,
 }
 
-/// The signals that we act on.
+/// The signals that we act on. What the caller has us ignore (nohup, a job in the background) stays ignored, as in any other program.
 pub(super) struct Signals {
-    end: [SignalStream; 3],
-    hang_up: SignalStream,
-    suspend: SignalStream,
+    terminate: SignalStream,
+    interrupt: Option<SignalStream>,
+    hang_up: Option<SignalStream>,
+    quit: Option<SignalStream>,
+    suspend: Option<SignalStream>,
 }
 
 impl Signals {
     pub(super) fn new() -> Result<Self, RunError> {
         let stream = |kind| signal(kind).map_err(RunError::io("watch for signals"));
+        let unless_ignored = |kind: SignalKind| match is_ignored(kind.as_raw_value()) {
+            true => Ok(None),
+            false => stream(kind).map(Some),
+        };
         Ok(Self {
-            end: [
-                stream(SignalKind::interrupt())?,
-                stream(SignalKind::terminate())?,
-                stream(SignalKind::quit())?,
-            ],
-            hang_up: stream(SignalKind::hangup())?,
-            suspend: stream(SignalKind::from_raw(TSTP))?,
+            terminate: stream(SignalKind::terminate())?,
+            interrupt: unless_ignored(SignalKind::interrupt())?,
+            hang_up: unless_ignored(SignalKind::hangup())?,
+            quit: unless_ignored(SignalKind::quit())?,
+            suspend: unless_ignored(SignalKind::from_raw(TSTP))?,
         })
     }
 
     /// Can be cancelled.
     pub(super) async fn next(&mut self) -> Wish {
-        let [interrupt, terminate, quit] = &mut self.end;
+        let Self { terminate, interrupt, hang_up, quit, suspend } = self;
         tokio::select! {
-            _ = interrupt.recv() => Wish::End,
             _ = terminate.recv() => Wish::End,
-            _ = quit.recv() => Wish::End,
-            _ = self.hang_up.recv() => Wish::HangUp,
-            _ = self.suspend.recv() => Wish::Suspend,
+            () = came(interrupt) => Wish::End,
+            () = came(quit) => Wish::End,
+            () = came(hang_up) => Wish::HangUp,
+            () = came(suspend) => Wish::Suspend,
         }
+    }
+}
+
+/// Never, for a signal that is ignored.
+async fn came(stream: &mut Option<SignalStream>) {
+    match stream {
+        Some(stream) => drop(stream.recv().await),
+        None => std::future::pending().await,
     }
 }
 

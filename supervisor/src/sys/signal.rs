@@ -15,6 +15,24 @@ pub fn block_all() -> Result<()> {
     SysError::from_nix("sigprocmask", sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::all()), None))
 }
 
+/// Gives SIGCHLD its default action. A caller that ignores it hands that on to us, and then the kernel reaps our children itself: nobody
+/// would hear of their end, nor how it was.
+pub fn hear_of_children() -> Result<()> {
+    let default = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());
+    // SAFETY: the default action runs no code of ours.
+    SysError::from_nix("sigaction", unsafe { sigaction(Signal::SIGCHLD, &default) }).map(drop)
+}
+
+/// Whether this process ignores the signal, as `nohup` asks for with SIGHUP and a shell for jobs in the background with SIGINT.
+pub fn is_ignored(number: i32) -> bool {
+    let mut now = std::mem::MaybeUninit::<libc::sigaction>::uninit();
+    // SAFETY: without a new action the call changes nothing, and when it succeeds it has filled in all of `now`.
+    unsafe {
+        libc::sigaction(number, std::ptr::null(), now.as_mut_ptr()) == 0
+            && now.assume_init().sa_sigaction == libc::SIG_IGN
+    }
+}
+
 /// Readable while a SIGCHLD is pending. It tells only that something happened: look at the children themselves.
 #[derive(Debug)]
 pub struct ChildSignals(OwnedFd);
