@@ -85,9 +85,13 @@ impl Place {
             std::ffi::CString::new(self.cgroup.join("cgroup.procs").into_os_string().into_encoded_bytes());
         let procs = procs.expect("no NUL in a path");
         let mut command = Command::new(program);
-        // SAFETY: open, write and close are async-signal-safe, and the path was made before the fork.
+        // SAFETY: signal, open, write and close are async-signal-safe, and the path was made before the fork.
         unsafe {
             command.pre_exec(move || {
+                // Tests that were started in the background have these ignored, and proctor would keep to that.
+                for signal in [libc::SIGHUP, libc::SIGINT, libc::SIGQUIT] {
+                    libc::signal(signal, libc::SIG_DFL);
+                }
                 let file = libc::open(procs.as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
                 if file < 0 || libc::write(file, c"0".as_ptr().cast(), 1) != 1 {
                     return Err(std::io::Error::last_os_error());

@@ -1,6 +1,6 @@
 //! How a task ends: by itself, by a stop, by a kill. Every place is empty afterwards, or the test fails.
 
-use nix::sys::signal::Signal::{SIGINT, SIGTERM};
+use nix::sys::signal::Signal::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 use tests::Place;
 
 /// Seconds in the report's unit.
@@ -224,4 +224,24 @@ fn after_a_kill_a_task_starts_again() {
         place.shell(&["--name", "same"], "exit 0").finish().assert_exited(0);
         std::fs::remove_dir(&sibling).expect("remove the sibling");
     }
+}
+
+/// What the caller has proctor ignore (nohup, a shell's job in the background) stays ignored; SIGTERM, the way to end it, does not.
+#[test]
+fn signals_that_the_caller_ignores_stop_nothing() {
+    let place = Place::new("nohup");
+    let mut command = place.command("sh");
+    let script = "trap '' HUP INT QUIT TERM; exec \"$0\" run --grace 10m -- sh -c \
+                  'trap \"exit 7\" TERM; trap \"exit 8\" HUP INT; echo yes >ready; while :; do sleep 0.02; done'";
+    command.args(["-c", script]).arg(tests::binary()).current_dir(place.files());
+    let running = tests::Running::spawn(command);
+    place.wait_line("ready");
+    for signal in [SIGHUP, SIGINT, SIGQUIT] {
+        running.signal(signal);
+    }
+    // An ignored signal is dropped when it is sent, so proctor has all that will ever come of them when it gets this one.
+    running.signal(SIGTERM);
+    let run = running.finish();
+    assert_eq!(run.code(), 7, "{}", run.stderr);
+    assert_eq!(run.stderr.matches("stopping with").count(), 1, "{}", run.stderr);
 }
