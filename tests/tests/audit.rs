@@ -51,6 +51,33 @@ impl Scene {
         self.audit.verdict(&subject).expect("a verdict")
     }
 
+    /// Detaches the program that sees births, until none is seen: a process that another test has forked and that has not executed its
+    /// program yet holds a copy of the link for a moment.
+    fn blind_to_births(&mut self) {
+        self.audit.fault_detach(Program::SchedProcessFork);
+        tests::wait_until("a birth that is not seen", || {
+            let pid = self.stage.bear(".", "probe", "executors");
+            let seen = self.audit.executor(pid);
+            self.stage.tell(".", "end probe 0");
+            seen.is_none().then_some(())
+        });
+    }
+
+    /// The same for exits.
+    fn blind_to_exits(&mut self) {
+        self.audit.fault_detach(Program::SchedProcessExit);
+        tests::wait_until("an exit that is not seen", || {
+            let pid = self.stage.bear(".", "probe", "executors");
+            let executor = self.audit.executor(pid);
+            self.stage.tell(".", "end probe 0");
+            let subject =
+                Subject { executor, executor_life: ExecutorLife::Exited, run: self.run, main: None };
+            let claim = self.audit.verdict(&subject).expect("a verdict").claims.stayed_out;
+            let unseen = matches!(claim, Claim::Unproven { why } if why.contains(&Doubt::ExecutorExitUnseen));
+            unseen.then_some(())
+        });
+    }
+
     /// The verdict after all of the run has ended and its leaf was removed.
     fn end(&mut self, main: u32) -> Verdict {
         self.stage.tell("executor", "end main 0");
@@ -246,7 +273,7 @@ fn a_main_process_that_was_moved_in_is_no_birth() {
 #[test]
 fn an_unseen_birth_costs_every_proof() {
     let mut scene = Scene::new("unseen");
-    scene.audit.fault_detach(Program::SchedProcessFork);
+    scene.blind_to_births();
     let main = scene.main();
     scene.audit.fault_attach(Program::SchedProcessFork).expect("attach again");
     let verdict = scene.end(main);
@@ -259,14 +286,14 @@ fn an_unseen_birth_costs_every_proof() {
 fn an_unseen_exit_costs_the_end() {
     let mut scene = Scene::new("unseen-exit");
     let main = scene.main();
-    scene.audit.fault_detach(Program::SchedProcessExit);
+    scene.blind_to_exits();
     scene.stage.tell("executor", "end main 0");
     scene.audit.fault_attach(Program::SchedProcessExit).expect("attach again");
     scene.stage.remove(RUN);
     let verdict = scene.verdict(Some(main), ExecutorLife::Alive);
     assert_statuses(&verdict, "PPPU");
     assert_reason(&verdict.audit.claims.ended, &["1 and 0 inside", "0 found alive"]);
-    scene.audit.fault_detach(Program::SchedProcessExit);
+    scene.blind_to_exits();
     scene.stage.tell(".", "end executor 0");
     scene.audit.fault_attach(Program::SchedProcessExit).expect("attach again");
     let verdict = scene.verdict(Some(main), ExecutorLife::Exited);

@@ -177,7 +177,8 @@ impl Audit {
         Ok(())
     }
 
-    /// Takes a program off its tracepoint: what a verdict says then is what tests ask.
+    /// Takes a program off its tracepoint: what a verdict says then is what tests ask. A process that this one has forked meanwhile, and
+    /// that has not executed its own program yet, keeps it attached for that moment.
     #[cfg(feature = "faults")]
     pub fn fault_detach(&mut self, program: Program) {
         for loaded in self.programs.iter_mut().filter(|loaded| loaded.program == program) {
