@@ -146,32 +146,31 @@ impl Task {
         unsafe { field(self.0, &OFF_TASK_SIGNAL) }
     }
 
-    /// How many threads of the process have not begun to exit. It is counted down before the thread's `sched_process_exit`.
+    /// How many threads of the process have not begun to exit, which is counted down before the thread's `sched_process_exit`, and how many
+    /// are not reaped.
     #[inline(always)]
-    pub fn live_threads(self) -> i32 {
+    pub fn threads(self) -> (i32, i32) {
+        let signal = self.signal();
         // SAFETY: the offset is a frozen constant from the kernel's BTF; the verifier refuses a load that is not of such a field.
-        unsafe { field(self.signal(), &OFF_SIGNAL_LIVE) }
+        unsafe { (field(signal, &OFF_SIGNAL_LIVE), field(signal, &OFF_SIGNAL_THREADS)) }
     }
 
-    /// How many threads of the process are not reaped.
+    /// Of a thread that exits: how many of the process have not begun to, the wait status of the process when there are none, and its start.
     #[inline(always)]
-    pub fn threads(self) -> i32 {
+    pub fn end(self) -> (i32, u32, u64) {
+        let (signal, leader) = (self.signal(), self.leader());
         // SAFETY: the offset is a frozen constant from the kernel's BTF; the verifier refuses a load that is not of such a field.
-        unsafe { field(self.signal(), &OFF_SIGNAL_THREADS) }
-    }
-
-    /// The wait status of a process whose last thread exits.
-    #[inline(always)]
-    pub fn wait_status(self) -> u32 {
+        let (live, flags, group_code, own_code, start): (_, u32, _, _, _) = unsafe {
+            (
+                field(signal, &OFF_SIGNAL_LIVE),
+                field(signal, &OFF_SIGNAL_FLAGS),
+                field(signal, &OFF_SIGNAL_CODE),
+                field(leader.0, &OFF_TASK_EXIT_CODE),
+                field(leader.0, &OFF_TASK_START),
+            )
+        };
         // As wait(2) takes it. Where all threads left by exit(2) and not by exit_group(2), kernels before 5.19 do not set the group's code.
-        // SAFETY: the offset is a frozen constant from the kernel's BTF; the verifier refuses a load that is not of such a field.
-        unsafe {
-            if field::<u32>(self.signal(), &OFF_SIGNAL_FLAGS) & SIGNAL_GROUP_EXIT != 0 {
-                field(self.signal(), &OFF_SIGNAL_CODE)
-            } else {
-                field(self.leader().0, &OFF_TASK_EXIT_CODE)
-            }
-        }
+        (live, if flags & SIGNAL_GROUP_EXIT != 0 { group_code } else { own_code }, start)
     }
 
     /// Where its comm is: 16 bytes for `bpf_probe_read_kernel`. A checked load of eight bytes from an array of char is refused.

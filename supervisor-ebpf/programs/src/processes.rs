@@ -19,7 +19,8 @@ pub fn born(parent: Task, child: Task) {
         return; // A thread.
     }
     let parent_tgid = parent.tgid();
-    let cgroup = child.cgroup();
+    // Both here, and not where they are needed: see `cgroups::attached`.
+    let (cgroup, start) = (child.cgroup(), child.start());
     // The parent must be asked as well as the child's cgroup: a member can clone a child to anywhere with CLONE_INTO_CGROUP, and a stranger
     // can clone one into a run, both without an attach event.
     let verdict = birth(standing_of(parent_tgid), place(cgroup));
@@ -30,7 +31,6 @@ pub fn born(parent: Task, child: Task) {
         Birth::Inside { .. } => (class::TASK, 0),
         Birth::Outside { .. } => (class::ESCAPED, 1),
     };
-    let start = child.start();
     let record = Process { start, cgroup, run: runs.run, class, born_outside, ..Process::default() };
     // There must be none: an older one would mean that the exit of a process with this id was missed.
     if PROCESSES.insert(tgid, record, BPF_NOEXIST).is_err() {
@@ -100,7 +100,9 @@ pub fn exited(task: Task) {
     let Some(record) = PROCESSES.get_ptr(tgid) else {
         return;
     };
-    if task.live_threads() != 0 {
+    // All here, and not where they are needed: see `cgroups::attached`.
+    let (live, status, start) = task.end();
+    if live != 0 {
         return;
     }
     // SAFETY: the map gave the pointer.
@@ -109,10 +111,9 @@ pub fn exited(task: Task) {
     if PROCESSES.remove(tgid).is_err() {
         return;
     }
-    if task.start() != record.start {
+    if start != record.start {
         count(global::IDENTITY_MISMATCH);
     }
-    let status = task.wait_status();
     match standing(record.class, record.run) {
         Standing::Executor => {
             count(global::EXECUTOR_EXITS);
