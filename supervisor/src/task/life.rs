@@ -17,10 +17,10 @@ use std::time::Duration;
 
 pub use effect::{Effect, RunEnd};
 pub use event::{Born, Event, Presence, Sight};
-use state::{Main, Rest, Run, Stage, State, Stuck};
+use state::{Asked, HandOver, Main, Rest, Run, Stage, State, Stuck};
 
 use super::restart::{Next, RestartPolicy};
-use super::{Outcome, RunNumber, StopCause, StopPolicy, Until, WaitStatus};
+use super::{Outcome, RunNumber, Signal, StopCause, StopPolicy, Until, WaitStatus};
 
 /// How long an end may take after the kill before it is reported as stuck. Nothing stops being tried then.
 pub const STUCK_AFTER: Duration = Duration::from_secs(5);
@@ -84,7 +84,8 @@ impl Life {
                 Stuck::ReportAt(at) => *again_at.min(at),
                 Stuck::Reported => *again_at,
             }),
-            State::Draining { give_up_at, .. } => *give_up_at,
+            State::Draining { hand_over: HandOver::Until(at), .. } => Some(*at),
+            State::Draining { hand_over: HandOver::Unhurried | HandOver::GivenUp, .. } => None,
             State::Backoff { at, .. } => Some(*at),
             State::Created | State::Starting(_) | State::Over => None,
         }
@@ -92,13 +93,18 @@ impl Life {
 
     /// The next state, and what is to be done to get there.
     pub fn step(self, now: Duration, event: Event) -> (Self, Vec<Effect>) {
-        let policy = self.policy;
-        let (state, effects) = match self.state {
+        let Self { policy, mut state } = self;
+        if matches!(event, Event::Stop(_) | Event::Kill | Event::Abandon)
+            && let Some(run) = state.run_mut()
+        {
+            run.asked = Asked::Yes;
+        }
+        let (state, effects) = match state {
             State::Created => created(event),
             State::Starting(run) => starting(policy, run, now, event),
             State::Running { run, timeout_at } => running(policy, run, timeout_at, now, event),
             State::Stopping { run, stage } => stopping(run, stage, now, event),
-            State::Draining { run, give_up_at } => draining(policy, run, give_up_at, now, event),
+            State::Draining { run, hand_over } => draining(policy, run, hand_over, now, event),
             State::Backoff { next, at } => backoff(next, at, now, event),
             State::Over => (State::Over, Vec::new()),
         };
@@ -107,8 +113,7 @@ impl Life {
 }
 
 fn start(number: RunNumber) -> (State, Vec<Effect>) {
-    let run = Run { number, main: Main::Alive, failure: None, cause: None };
-    (State::Starting(run), vec![Effect::Spawn(number)])
+    (State::Starting(Run::new(number)), vec![Effect::Spawn(number)])
 }
 
 fn created(event: Event) -> (State, Vec<Effect>) {
@@ -135,16 +140,16 @@ fn starting(policy: Policy, mut run: Run, now: Duration, event: Event) -> (State
             if born == Born::No {
                 run.main = Main::Unborn;
             }
-            kill(run, now, None)
+            kill(run, now)
         }
         Event::MainEnded(status) => {
             run.main = Main::Ended(status);
             (State::Starting(run), Vec::new())
         }
         // A program that was not exec'ed yet cannot obey a signal.
-        Event::Stop(_) => kill(run, now, Some(StopCause::Requested)),
-        Event::Kill => kill(run, now, Some(StopCause::Killed)),
-        Event::Abandon => kill(run, now, Some(StopCause::Abandoned)),
+        Event::Stop(_) => kill_for(run, now, StopCause::Requested),
+        Event::Kill => kill_for(run, now, StopCause::Killed),
+        Event::Abandon => kill_for(run, now, StopCause::Abandoned),
         Event::Start | Event::Looked(_) | Event::Drained | Event::Tick => (State::Starting(run), Vec::new()),
     }
 }
@@ -173,8 +178,8 @@ fn running(
             stop(run, now, StopCause::Timeout, policy.stop)
         }
         Event::Stop(how) => stop(run, now, StopCause::Requested, how),
-        Event::Kill => kill(run, now, Some(StopCause::Killed)),
-        Event::Abandon => kill(run, now, Some(StopCause::Abandoned)),
+        Event::Kill => kill_for(run, now, StopCause::Killed),
+        Event::Abandon => kill_for(run, now, StopCause::Abandoned),
         Event::Start | Event::Spawned | Event::SpawnFailed(..) | Event::Drained | Event::Tick => {
             (State::Running { run, timeout_at }, Vec::new())
         }
@@ -200,14 +205,11 @@ fn stopping(mut run: Run, stage: Stage, now: Duration, event: Event) -> (State, 
         {
             drain(run, now)
         }
-        (Event::Looked(_), Stage::Graceful { signal, kill_at, rest: Rest::Unsignalled })
-            if run.main != Main::Alive =>
+        (Event::Looked(_), Stage::Graceful { signal, .. })
+            if run.main != Main::Alive && run.rest == Rest::Uncounted =>
         {
-            let stage = Stage::Graceful { signal, kill_at, rest: Rest::Signalled };
-            (
-                State::Stopping { run, stage },
-                vec![Effect::CountLeftovers, Effect::Thaw, Effect::SignalRest(signal)],
-            )
+            let effects = signal_rest(&mut run, signal);
+            (State::Stopping { run, stage }, effects)
         }
         (Event::Looked(Sight { leaf: Presence::None, escaped }), Stage::Killing { .. }) => {
             // The leaf is empty, so who is left is outside of it.
@@ -220,7 +222,7 @@ fn stopping(mut run: Run, stage: Stage, now: Duration, event: Event) -> (State, 
             }
             (State::Stopping { run, stage }, effects)
         }
-        (Event::Tick, Stage::Graceful { kill_at, .. }) if now >= kill_at => kill(run, now, None),
+        (Event::Tick, Stage::Graceful { kill_at, .. }) if now >= kill_at => kill(run, now),
         (Event::Tick, Stage::Killing { again_at, stuck }) => {
             let (again_at, mut effects) = if now >= again_at {
                 let all = vec![Effect::KillLeaf, Effect::KillMain, Effect::KillEscaped];
@@ -237,18 +239,18 @@ fn stopping(mut run: Run, stage: Stage, now: Duration, event: Event) -> (State, 
             };
             (State::Stopping { run, stage: Stage::Killing { again_at, stuck } }, effects)
         }
-        (Event::Stop(how), Stage::Graceful { signal, kill_at, rest }) => {
-            run.cause = Some(StopCause::Requested);
+        (Event::Stop(how), Stage::Graceful { signal, kill_at }) => {
+            run.blame(StopCause::Requested);
             // A second stop can only shorten the first; it sends no second signal.
             let kill_at = kill_at.min(now.saturating_add(how.grace));
             if now >= kill_at {
-                kill(run, now, None)
+                kill(run, now)
             } else {
-                (State::Stopping { run, stage: Stage::Graceful { signal, kill_at, rest } }, Vec::new())
+                (State::Stopping { run, stage: Stage::Graceful { signal, kill_at } }, Vec::new())
             }
         }
-        (Event::Kill, Stage::Graceful { .. }) => kill(run, now, Some(StopCause::Killed)),
-        (Event::Abandon, Stage::Graceful { .. }) => kill(run, now, Some(StopCause::Abandoned)),
+        (Event::Kill, Stage::Graceful { .. }) => kill_for(run, now, StopCause::Killed),
+        (Event::Abandon, Stage::Graceful { .. }) => kill_for(run, now, StopCause::Abandoned),
         (
             Event::Start
             | Event::Spawned
@@ -263,35 +265,40 @@ fn stopping(mut run: Run, stage: Stage, now: Duration, event: Event) -> (State, 
     }
 }
 
+/// Whoever asks for the end now has not made the run end, so `run.cause` stays what it is.
 fn draining(
     policy: Policy,
-    mut run: Run,
-    give_up_at: Option<Duration>,
+    run: Run,
+    hand_over: HandOver,
     now: Duration,
     event: Event,
 ) -> (State, Vec<Effect>) {
-    match event {
-        Event::Drained => finish(policy, run, now),
-        Event::Stop(_) | Event::Abandon => {
-            run.cause = run.cause.or(Some(StopCause::Requested));
-            let at = now.saturating_add(HAND_OVER_AFTER_STOP);
-            let give_up_at = Some(give_up_at.map_or(at, |old| old.min(at)));
-            (State::Draining { run, give_up_at }, Vec::new())
+    match (event, hand_over) {
+        (Event::Drained, _) => finish(policy, run, now),
+        (Event::Stop(_) | Event::Kill | Event::Abandon, HandOver::Unhurried) => {
+            let hand_over = HandOver::Until(now.saturating_add(HAND_OVER_AFTER_STOP));
+            (State::Draining { run, hand_over }, Vec::new())
         }
-        Event::Kill => {
-            run.cause = run.cause.or(Some(StopCause::Killed));
-            (State::Draining { run, give_up_at: None }, vec![Effect::GiveUpOutput])
-        }
-        Event::Tick if give_up_at.is_some_and(|at| now >= at) => {
-            (State::Draining { run, give_up_at: None }, vec![Effect::GiveUpOutput])
-        }
-        Event::Start
-        | Event::Spawned
-        | Event::SpawnFailed(..)
-        | Event::MainEnded(_)
-        | Event::Looked(_)
-        | Event::Tick => (State::Draining { run, give_up_at }, Vec::new()),
+        // An end was asked for before: now it is meant at once.
+        (Event::Kill, HandOver::Until(_)) => give_up(run),
+        (Event::Tick, HandOver::Until(at)) if now >= at => give_up(run),
+        (
+            Event::Start
+            | Event::Spawned
+            | Event::SpawnFailed(..)
+            | Event::MainEnded(_)
+            | Event::Looked(_)
+            | Event::Stop(_)
+            | Event::Kill
+            | Event::Abandon
+            | Event::Tick,
+            hand_over,
+        ) => (State::Draining { run, hand_over }, Vec::new()),
     }
+}
+
+fn give_up(run: Run) -> (State, Vec<Effect>) {
+    (State::Draining { run, hand_over: HandOver::GivenUp }, vec![Effect::GiveUpOutput])
 }
 
 fn backoff(next: RunNumber, at: Duration, now: Duration, event: Event) -> (State, Vec<Effect>) {
@@ -310,41 +317,51 @@ fn backoff(next: RunNumber, at: Duration, now: Duration, event: Event) -> (State
 
 /// Begins a graceful stop.
 fn stop(mut run: Run, now: Duration, cause: StopCause, how: StopPolicy) -> (State, Vec<Effect>) {
-    run.cause = Some(cause);
+    run.blame(cause);
     if how.grace.is_zero() {
-        let (state, effects) = kill(run, now, None);
-        let count = if cause == StopCause::MainEnded { Some(Effect::CountLeftovers) } else { None };
-        return (state, count.into_iter().chain(effects).collect());
+        return kill(run, now);
     }
     let kill_at = now.saturating_add(how.grace);
-    let (rest, effects) = match run.main {
-        Main::Alive => (Rest::Unsignalled, vec![Effect::Thaw, Effect::SignalMain(how.signal)]),
-        Main::Ended(_) | Main::Unborn => {
-            (Rest::Signalled, vec![Effect::CountLeftovers, Effect::Thaw, Effect::SignalRest(how.signal)])
-        }
+    let effects = match run.main {
+        Main::Alive => vec![Effect::Thaw, Effect::SignalMain(how.signal)],
+        Main::Ended(_) | Main::Unborn => signal_rest(&mut run, how.signal),
     };
-    (State::Stopping { run, stage: Stage::Graceful { signal: how.signal, kill_at, rest } }, effects)
+    (State::Stopping { run, stage: Stage::Graceful { signal: how.signal, kill_at } }, effects)
 }
 
-/// Ends it without grace.
-fn kill(mut run: Run, now: Duration, cause: Option<StopCause>) -> (State, Vec<Effect>) {
-    run.cause = cause.or(run.cause);
+/// The main process has ended: asks those that it left behind to end, too.
+fn signal_rest(run: &mut Run, signal: Signal) -> Vec<Effect> {
+    run.rest = Rest::Counted;
+    vec![Effect::CountLeftovers, Effect::Thaw, Effect::SignalRest(signal)]
+}
+
+/// Ends it without grace, for this cause.
+fn kill_for(mut run: Run, now: Duration, cause: StopCause) -> (State, Vec<Effect>) {
+    run.blame(cause);
+    kill(run, now)
+}
+
+/// Ends it without grace. Whoever has outlived the main process by then is counted while it lives.
+fn kill(mut run: Run, now: Duration) -> (State, Vec<Effect>) {
+    let mut effects = Vec::new();
+    if matches!(run.main, Main::Ended(_)) && run.rest == Rest::Uncounted {
+        run.rest = Rest::Counted;
+        effects.push(Effect::CountLeftovers);
+    }
+    effects.push(Effect::KillLeaf);
     let stage = Stage::Killing {
         again_at: now.saturating_add(KILL_AGAIN),
         stuck: Stuck::ReportAt(now.saturating_add(STUCK_AFTER)),
     };
-    (State::Stopping { run, stage }, vec![Effect::KillLeaf])
+    (State::Stopping { run, stage }, effects)
 }
 
 fn drain(run: Run, now: Duration) -> (State, Vec<Effect>) {
-    let give_up_at = match run.cause {
-        Some(StopCause::Requested | StopCause::Killed | StopCause::Abandoned) => {
-            Some(now.saturating_add(HAND_OVER_AFTER_STOP))
-        }
-        // Nobody is in a hurry: the reader has all the time it wants, as with a plain pipe.
-        Some(StopCause::Timeout | StopCause::MainEnded) | None => None,
+    let hand_over = match run.asked {
+        Asked::Yes => HandOver::Until(now.saturating_add(HAND_OVER_AFTER_STOP)),
+        Asked::No => HandOver::Unhurried,
     };
-    (State::Draining { run, give_up_at }, vec![Effect::Drain])
+    (State::Draining { run, hand_over }, vec![Effect::Drain])
 }
 
 fn finish(policy: Policy, run: Run, now: Duration) -> (State, Vec<Effect>) {
@@ -354,11 +371,9 @@ fn finish(policy: Policy, run: Run, now: Duration) -> (State, Vec<Effect>) {
         (None, Main::Ended(WaitStatus::Signaled(signal))) => Outcome::Signaled(signal),
         (None, Main::Ended(WaitStatus::Unknown) | Main::Alive | Main::Unborn) => Outcome::Unknown,
     };
-    let next = match run.cause {
-        None | Some(StopCause::MainEnded | StopCause::Timeout) => {
-            policy.restart.after(&outcome, run.number.0 - 1)
-        }
-        Some(StopCause::Requested | StopCause::Killed | StopCause::Abandoned) => Next::Nothing,
+    let next = match run.asked {
+        Asked::No => policy.restart.after(&outcome, run.number.0 - 1),
+        Asked::Yes => Next::Nothing,
     };
     let effects = vec![Effect::Finish(RunEnd { run: run.number, outcome, cause: run.cause })];
     match next {

@@ -7,7 +7,7 @@ use crate::task::{Outcome, RunNumber, Signal, StopCause};
 pub enum Effect {
     /// Make the leaf of this run and start the program in it.
     Spawn(RunNumber),
-    /// Count what lives beside the main process: these are leftovers.
+    /// Count what lives now that the main process has ended: these are leftovers.
     CountLeftovers,
     /// Thaw the leaf, so that signals can be handled.
     Thaw,
@@ -38,6 +38,7 @@ pub struct RunEnd {
     pub run: RunNumber,
     /// How it ended.
     pub outcome: Outcome,
-    /// What made us end it, the first cause of several.
+    /// What made us end it: the first cause of several, but a kill goes before the request that it cut short. None when it ended by
+    /// itself, also when somebody asked for the end while its last output was handed over.
     pub cause: Option<StopCause>,
 }
