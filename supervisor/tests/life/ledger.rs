@@ -46,6 +46,8 @@ struct RunLedger {
     main_signals: u32,
     rest_signals: u32,
     counts: u32,
+    /// Kills that a look at an empty leaf calls for: of the main process, of escaped ones.
+    owed: [bool; 2],
     stuck_reports: u32,
     drains: u32,
     drained: bool,
@@ -95,6 +97,9 @@ impl Ledger {
             }
             Event::MainEnded(status) => run.main = Some(*status),
             Event::Looked(sight) => {
+                if run.killed.is_some() && sight.leaf == Presence::None {
+                    run.owed = [run.main.is_none() && !run.unborn, sight.escaped == Presence::Some];
+                }
                 run.empty = *sight == Sight { leaf: Presence::None, escaped: Presence::None };
                 let rest_is_to_end = policy.until == Until::Main || sight.leaf == Presence::None;
                 if run.runs_freely() && run.main.is_some() && !run.empty && rest_is_to_end {
@@ -188,7 +193,8 @@ impl Ledger {
                 run.killed.get_or_insert(now);
             }
             Effect::KillMain | Effect::KillEscaped => {
-                owes!(run.killed.is_some(), "{effect:?} before the kill")
+                owes!(run.killed.is_some(), "{effect:?} before the kill");
+                run.owed[usize::from(*effect == Effect::KillEscaped)] = false;
             }
             Effect::ReportStuck => {
                 run.stuck_reports += 1;
@@ -249,6 +255,7 @@ impl Ledger {
         owes!(self.over || deadline == expected, "the deadline is {deadline:?}, expected {expected:?}");
         owes!(!self.over || deadline.is_none(), "a deadline after the end");
         if let Some(run) = &self.run {
+            owes!(run.owed == [false; 2], "who is outside of the leaf is not killed at once");
             let must_look =
                 run.drains == 0 && (run.kill_by.is_some() || run.spawned.is_some() && run.main.is_some());
             owes!(life.is_waiting_for_the_end() == must_look, "is_waiting_for_the_end: {}", !must_look);
