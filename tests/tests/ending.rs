@@ -1,6 +1,6 @@
 //! How a task ends: by itself, by a stop, by a kill. Every place is empty afterwards, or the test fails.
 
-use nix::sys::signal::Signal::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use nix::sys::signal::Signal::{SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGTERM};
 use tests::Place;
 
 /// Seconds in the report's unit.
@@ -244,4 +244,22 @@ fn signals_that_the_caller_ignores_stop_nothing() {
     let run = running.finish();
     assert_eq!(run.code(), 7, "{}", run.stderr);
     assert_eq!(run.stderr.matches("stopping with").count(), 1, "{}", run.stderr);
+}
+
+/// INV-11 seen from the caller: its own cgroup was killed once, empty, before it came. Only directories made since are cloned into.
+#[test]
+fn a_callers_cgroup_that_was_killed_once_is_no_obstacle() {
+    let place = Place::new("killed-caller");
+    std::fs::write(place.cgroup().join("cgroup.kill"), "1").expect("kill the empty place");
+    let run = place.shell(&[], "echo alive").finish();
+    run.assert_exited(0);
+    assert_eq!(run.text(), "alive\n");
+    run.assert_proven();
+
+    // Nor does the detour leave anything when proctor itself is killed.
+    let running = place.shell(&[], "echo yes >ready; exec sleep 1000");
+    place.wait_line("ready");
+    running.signal(SIGKILL);
+    running.finish();
+    place.wait_empty();
 }

@@ -96,6 +96,11 @@ impl Cgroup {
         self.write(c"cgroup.kill", "kill", b"1")
     }
 
+    /// Moves this process into it. For the keeper alone, and never into a task's group (INV-12).
+    pub fn enter(&self) -> Result<(), CgroupError> {
+        self.write(c"cgroup.procs", "enter", b"0")
+    }
+
     /// Thaws it and everything below it that is frozen, so that signals can be handled.
     pub fn thaw(&self) -> Result<(), CgroupError> {
         self.walk(0, &mut |group| group.write(c"cgroup.freeze", "thaw", b"0"))

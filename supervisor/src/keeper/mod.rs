@@ -39,6 +39,47 @@ const AGAIN: Duration = Duration::from_millis(50);
 /// How long the tree's removal is tried before what is left is reported.
 const REMOVE_WITHIN: Duration = Duration::from_secs(10);
 
+/// How long an executor may take to hand over the last output and to end, once its task is dead.
+const END_WITHIN: Duration = Duration::from_secs(3);
+
+/// What came of forking an executor.
+enum Birth {
+    /// We are it.
+    We,
+    /// It lives.
+    Lives(Child),
+    /// It was killed before its first instruction.
+    KilledAtOnce,
+}
+
+/// Forks an executor and hears from it that it lives: on some kernels it never does (see [`Tree::move_in`]).
+fn birth(proof: SingleThreaded, tree: &Tree) -> Result<Birth, StartFailure> {
+    let failed = |error: SysError| StartFailure {
+        step: error.call.to_owned(),
+        object: tree.executors.path().to_owned(),
+        errno: error.errno as i32,
+    };
+    let (hear, tell) = fd::pipe(fd::PipeFlags::Blocking).map_err(failed)?;
+    match fork::into_cgroup(proof, tree.executors.as_fd()).map_err(failed)? {
+        Fork::Child => {
+            // If nobody hears it, the keeper is gone, which the executor sees by itself.
+            let _ = fd::write(tell.as_fd(), b"!");
+            Ok(Birth::We)
+        }
+        Fork::Parent(child) => {
+            drop(tell);
+            match fd::read(hear.as_fd(), &mut [0]).map_err(failed)? {
+                fd::Read::Bytes(_) | fd::Read::Empty => Ok(Birth::Lives(child)),
+                fd::Read::End => {
+                    // INV-3: our own child, which nobody else reaps.
+                    wait::reap_ended(child.pid).map_err(failed)?;
+                    Ok(Birth::KilledAtOnce)
+                }
+            }
+        }
+    }
+}
+
 /// What the process is to be after a turn of the loop.
 enum Next {
     /// Still the keeper.
@@ -185,7 +226,7 @@ impl Keeper {
 
     /// Forks an executor. In the fork this returns what it is to be; everything that was the keeper's is closed when `self` is dropped.
     fn start(&mut self, task: TaskId, plan: OutputPlan, message: Message) -> Result<Next, StartFailure> {
-        let tree = self.tree.as_ref().ok_or_else(|| protocol("the tree was not made yet"))?;
+        let tree = self.tree.as_mut().ok_or_else(|| protocol("the tree was not made yet"))?;
         let mut fds = message.fds.into_iter();
         let mut next = |what| fds.next().ok_or_else(|| protocol(what));
         let (spec, link, stdin) = (next("no spec")?, next("no link")?, next("no standard input")?);
@@ -208,21 +249,30 @@ impl Keeper {
         let name = CString::new(task.directory_name()).map_err(|_| protocol("a NUL in the task's name"))?;
         let cgroup = tree.tasks.create(&name).map_err(|error| failed_cgroup(&error))?;
         let setup = Setup { spec, link, stdin, output, task: cgroup };
-        match fork::into_cgroup(self.proof, tree.executors.as_fd()) {
-            Ok(Fork::Child) => Ok(Next::BeExecutor(Box::new(setup), task)),
-            Ok(Fork::Parent(child)) => {
+        let born = match birth(self.proof, tree) {
+            Ok(Birth::KilledAtOnce) if !tree.is_moved_in() => {
+                tree.move_in().map_err(|error| failed_cgroup(&error)).and_then(|()| birth(self.proof, tree))
+            }
+            born => born,
+        };
+        let failure = match born {
+            Ok(Birth::We) => return Ok(Next::BeExecutor(Box::new(setup), task)),
+            Ok(Birth::Lives(child)) => {
                 let pid = child.pid;
                 self.executors.push(child);
                 self.send(&FromKeeper::Started { pid });
-                Ok(Next::Go)
+                return Ok(Next::Go);
             }
-            Err(error) => {
-                // The task was not born: its directory must not stay.
-                let _ = tree.tasks.remove_child(&name);
-                let object = tree.executors.path().to_owned();
-                Err(StartFailure { step: error.call.to_owned(), object, errno: error.errno as i32 })
-            }
-        }
+            Ok(Birth::KilledAtOnce) => StartFailure {
+                step: String::from("start an executor, which is killed at birth, in"),
+                object: tree.executors.path().to_owned(),
+                errno: Errno::ECHILD as i32,
+            },
+            Err(failure) => failure,
+        };
+        // The task was not born: its directory must not stay.
+        let _ = tree.tasks.remove_child(&name);
+        Err(failure)
     }
 
     /// Reaps all that has ended: executors, and what came to us because its executor died. INV-3.
@@ -250,10 +300,13 @@ impl Keeper {
 
     /// Ends everything and removes the tree.
     fn finish(&mut self) -> Result<(), SysError> {
-        let Some(tree) = self.tree.take() else { return Ok(()) };
+        let Some(mut tree) = self.tree.take() else { return Ok(()) };
+        // If we cannot, the tree cannot be removed, which is told below.
+        let _ = tree.move_out();
         // Executors that are still there end by themselves when their task has; without whoever they work for they kill it.
         let _ = tree.tasks.kill();
         let give_up = clock::monotonic() + REMOVE_WITHIN;
+        let mut empty_since = None;
         let answer = loop {
             let children = self.reap()?;
             let tasks = tree.tasks.events().and_then(|events| {
@@ -261,7 +314,8 @@ impl Keeper {
                     |source| CgroupError { action: "watch", path: tree.tasks.path().to_owned(), source };
                 events.population().map_err(read)
             });
-            let late = clock::monotonic() >= give_up;
+            let now = clock::monotonic();
+            let late = now >= give_up;
             if self.executors.is_empty() && children != Children::None {
                 self.kill_orphans();
             }
@@ -276,10 +330,12 @@ impl Keeper {
                 },
                 // What cannot be killed now (state D) is waited for as long as it takes: it is ours to end.
                 (Ok(Population::Populated), _) => drop(tree.tasks.kill()),
-                (Ok(Population::Empty) | Err(_), Children::Running | Children::Ended(_)) if late => {
-                    drop(tree.kill())
+                // An executor whose task is dead ends within a moment, but for one that hangs.
+                (Ok(Population::Empty) | Err(_), Children::Running | Children::Ended(_)) => {
+                    if now >= *empty_since.get_or_insert(now) + END_WITHIN {
+                        drop(tree.kill());
+                    }
                 }
-                (Ok(Population::Empty) | Err(_), Children::Running | Children::Ended(_)) => {}
             }
             let mut poll = Poll::<1>::new();
             poll.add(self.signals.as_fd(), Interest::Read);

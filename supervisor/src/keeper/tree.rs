@@ -17,8 +17,19 @@ pub(super) struct Tree {
     root: Cgroup,
     pub(super) executors: Cgroup,
     pub(super) tasks: Cgroup,
+    home: Home,
 }
 
+/// Where the keeper lives.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Home {
+    /// In the cgroup that it was started in, so that it can remove the tree to the last directory.
+    Parent,
+    /// In `<root>/keeper`, for as long as it forks.
+    Tree,
+}
+
+const KEEPER: &CStr = c"keeper";
 const EXECUTORS: &CStr = c"executors";
 const TASKS: &CStr = c"tasks";
 
@@ -38,7 +49,7 @@ impl Tree {
         };
         let parts = root.create(EXECUTORS).and_then(|executors| Ok((executors, root.create(TASKS)?)));
         match parts {
-            Ok((executors, tasks)) => Ok(Self { parent, name, root, executors, tasks }),
+            Ok((executors, tasks)) => Ok(Self { parent, name, root, executors, tasks, home: Home::Parent }),
             Err(error) => {
                 // The first error is the one to tell; nothing lives in what was made.
                 let _ = parent.remove_child(&name);
@@ -50,6 +61,31 @@ impl Tree {
     /// For messages.
     pub(super) fn path(&self) -> &str {
         self.root.path()
+    }
+
+    /// Moves us into a group of the tree that was never killed. Some kernels kill at birth what is cloned from a group that `cgroup.kill` was
+    /// ever written to into another one (docs/decisions.md, 1), and whether the caller's was, nobody can see.
+    pub(super) fn move_in(&mut self) -> Result<(), CgroupError> {
+        self.root.create(KEEPER)?.enter()?;
+        self.home = Home::Tree;
+        Ok(())
+    }
+
+    /// Moves us back, so that the tree can be killed and removed. Nothing is forked afterwards.
+    pub(super) fn move_out(&mut self) -> Result<(), CgroupError> {
+        match self.home {
+            Home::Parent => Ok(()),
+            Home::Tree => {
+                self.parent.enter()?;
+                self.home = Home::Parent;
+                Ok(())
+            }
+        }
+    }
+
+    /// Whether [`Tree::move_in`] was of use already.
+    pub(super) fn is_moved_in(&self) -> bool {
+        self.home == Home::Tree
     }
 
     /// Removes all of it. Nothing may live in it any more.
