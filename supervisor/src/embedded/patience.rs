@@ -1,11 +1,15 @@
 //! What is done when somebody wants something of a run: by a signal to us, or by a key at its terminal.
 
 use std::borrow::Cow;
+use std::time::Duration;
+
+use tokio::time::{Instant, timeout_at};
 
 use super::channel::Channel;
 use super::signals::Wish;
 use super::terminal::{Asked, Suspend, Terminal};
 use crate::sys::signal;
+use crate::task::life::STUCK_AFTER;
 use crate::task::{Signal, StopPolicy, TaskSpec};
 use crate::wire::ToExecutor;
 
@@ -18,6 +22,27 @@ pub(super) enum Patience {
     Stopping,
     /// The kill was asked for.
     Killing,
+}
+
+/// How long an executor may be silent after a kill: what it cannot end it names before.
+const ANSWER_WITHIN: Duration = STUCK_AFTER.saturating_add(Duration::from_secs(1));
+
+impl Patience {
+    /// Until when the executor has to answer, if this is the moment in which the kill was asked for.
+    pub(super) fn answer_until(self, before: Self, until: Option<Instant>) -> Option<Instant> {
+        match (before, self) {
+            (Self::Running | Self::Stopping, Self::Killing) => Instant::now().checked_add(ANSWER_WITHIN),
+            (_, Self::Running | Self::Stopping | Self::Killing) => until,
+        }
+    }
+}
+
+/// Ends at this time; never without one. Can be cancelled.
+pub(super) async fn passed(until: Option<Instant>) {
+    match until {
+        Some(until) => drop(timeout_at(until, std::future::pending::<()>()).await),
+        None => std::future::pending().await,
+    }
 }
 
 /// What is typed at the task's terminal, if it has one. Can be cancelled.

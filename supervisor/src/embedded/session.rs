@@ -2,9 +2,11 @@
 
 use std::os::fd::{AsFd, OwnedFd};
 
+use tokio::time::Instant;
+
 use super::channel::Channel;
 use super::keeper::{Keeper, News};
-use super::patience::{Patience, obey, shown, typed};
+use super::patience::{Patience, obey, passed, shown, typed};
 use super::proof::Proof;
 use super::report::{Ending, Report};
 use super::signals::{Signals, Wish};
@@ -59,13 +61,18 @@ pub(super) async fn run(request: Request, notice: &mut dyn FnMut(&str)) -> Resul
     let mut heard = Heard::default();
     let mut patience = Patience::Running;
     let mut link_open = true;
+    let mut answer_until: Option<Instant> = None;
     while heard.executor_ended.is_none() && (link_open || !heard.keeper_gone) {
         tokio::select! {
             message = link.receive(), if link_open => match message.map_err(RunError::sys("hear from the executor"))? {
                 Some(message) => match FromExecutor::decode(&message.bytes).map_err(RunError::Wire)? {
                     FromExecutor::Born { leaf, pid, .. } => (heard.leaf, heard.main) = (Some(leaf), Some(pid)),
                     FromExecutor::Running | FromExecutor::Closed(_) | FromExecutor::Over => {}
-                    FromExecutor::Stuck(processes) => notice(&shown(&terminal, &stuck(&spec, &processes))),
+                    FromExecutor::Stuck(processes) => {
+                        // It does what it can, and the kernel takes its time.
+                        answer_until = None;
+                        notice(&shown(&terminal, &stuck(&spec, &processes)));
+                    }
                     FromExecutor::Ended(report) => heard.report = Some(report),
                 },
                 None => link_open = false,
@@ -84,14 +91,23 @@ pub(super) async fn run(request: Request, notice: &mut dyn FnMut(&str)) -> Resul
                 }
             },
             wish = signals.next() => {
+                let before = patience;
                 patience = obey(wish.into(), patience, &spec, &link, &mut terminal, notice);
+                answer_until = patience.answer_until(before, answer_until);
                 if patience == Patience::Killing && heard.report.is_some() {
                     // Nothing lives any more; only the reader of the output is waited for.
                     proof.drain();
                 }
             }
             asked = typed(&mut terminal, heard.main) => {
+                let before = patience;
                 patience = obey(asked, patience, &spec, &link, &mut terminal, notice);
+                answer_until = patience.answer_until(before, answer_until);
+            }
+            () = passed(answer_until), if heard.report.is_none() => {
+                notice(&shown(&terminal, "the executor does not answer; it is ended with the task"));
+                link_open = false;
+                break;
             }
         }
     }
@@ -109,7 +125,7 @@ pub(super) async fn run(request: Request, notice: &mut dyn FnMut(&str)) -> Resul
     // Cgroups that events name have their paths until the tree is removed.
     proof.drain();
     let held_open_by = held_open(heard.report.as_deref());
-    let clean = clean_up(&mut keeper, &mut heard, parent_again, &root, &mut signals, notice).await;
+    let clean = clean_up(&mut keeper, executor, &mut heard, parent_again, &root, &mut signals, notice).await;
     // Judged when everything is over, the executor's own life and the removal of the leaf included.
     let life = if heard.executor_ended.is_some() || heard.keeper_gone {
         ExecutorLife::Exited
@@ -183,6 +199,7 @@ fn held_open(report: Option<&RunReport>) -> Vec<holders::Holder> {
 /// Has the tree removed. Gives what is left and why.
 async fn clean_up(
     keeper: &mut Keeper,
+    executor: i32,
     heard: &mut Heard,
     parent: OwnedFd,
     root: &str,
@@ -214,6 +231,9 @@ async fn clean_up(
                 }
                 Ok(News::Message(FromKeeper::OrphanEnded { pid, status })) if Some(pid) == heard.main => {
                     heard.main_reaped_by_keeper = Some(status);
+                }
+                Ok(News::Message(FromKeeper::ExecutorEnded { pid, status })) if pid == executor => {
+                    heard.executor_ended = Some(status);
                 }
                 Ok(News::Message(_)) => {}
                 Ok(News::Gone) | Err(_) => {
