@@ -110,6 +110,25 @@ fn an_escaped_process_that_forks_on_is_ended_with_its_children() {
     assert_escaped(&run, pid(&place.wait_line("pid")));
 }
 
+/// One that hops from child to child outside, never the same number for long: it is chased until it is gone.
+#[test]
+fn an_escaped_process_that_hops_from_child_to_child_is_caught() {
+    let place = Place::new("escape-hops");
+    let _elsewhere = Elsewhere::new(&place);
+    // For a minute at the most, should it not be caught.
+    let hop = "open my $procs, '>', \"$ENV{CG}/elsewhere/cgroup.procs\"; print $procs $$; close $procs; \
+               $SIG{TERM} = 'IGNORE'; open my $ready, '>', 'ready'; print $ready \"yes\\n\"; close $ready; \
+               my $end = time + 60; while (time < $end) { exit 0 if fork; select(undef, undef, undef, 0.001) }";
+    std::fs::write(place.file("hop.pl"), hop).expect("write");
+    let script = "perl hop.pl & while [ ! -s ready ]; do sleep 0.01; done; exit 0";
+    let run = place.shell(&["--grace", "100ms"], script).finish();
+    run.assert_exited(0);
+    assert!(run.number("/escaped") >= 1, "{:#}", run.report);
+    assert_eq!(run.claim("contained"), "violated", "{:#}", run.report);
+    let elsewhere = fs::read_to_string(place.cgroup().join("elsewhere/cgroup.procs")).expect("members");
+    assert_eq!(elsewhere, "", "{:#}", run.report);
+}
+
 /// Case 5 as it was met: somebody else empties and removes the cgroup while the task runs, and the stop must not take "empty" for
 /// "ended".
 #[test]
