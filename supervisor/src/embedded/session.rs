@@ -9,9 +9,10 @@ use super::keeper::{Keeper, News};
 use super::patience::{Patience, obey, passed, shown, typed};
 use super::proof::Proof;
 use super::report::{Ending, Report};
+use super::salvage::{self, Unborn};
 use super::signals::{Signals, Wish};
 use super::stdio::{self, Stdio};
-use super::{Request, RunError, holders, salvage};
+use super::{Request, RunError, holders};
 use crate::audit::ExecutorLife;
 use crate::cgroup::Hierarchy;
 use crate::sys::{clock, fd, process, socket};
@@ -46,12 +47,15 @@ pub(super) async fn run(request: Request, notice: &mut dyn FnMut(&str)) -> Resul
         root: format!("proctor.run-{}", process::id()),
         parent: hierarchy.own_cgroup().to_string(),
     };
-    let begun = begin(&keeper, setup, parent, &mut proof, wish, &spec, &stdio).await;
-    let Begun { link, executor, root } = match begun {
-        Ok(begun) => begun,
-        Err(error) => {
-            // Closing the socket tells the keeper to leave nothing.
-            drain_keeper(&mut keeper).await;
+    let unborn = Unborn::look(parent_again.as_fd(), &setup.root);
+    let mut root = None;
+    let begun = begin(&keeper, setup, parent, &mut root, &mut proof, wish, &spec, &stdio).await;
+    let (Begun { link, executor }, root) = match (begun, root) {
+        (Ok(begun), Some(root)) => (begun, root),
+        (Ok(_), None) => return Err(RunError::KeeperDied),
+        (Err(error), root) => {
+            let left = give_up(&mut keeper, unborn, parent_again, root).await;
+            left.into_iter().for_each(|left| notice(&format!("left behind: {left}")));
             return Err(error);
         }
     };
@@ -146,20 +150,22 @@ pub(super) async fn run(request: Request, notice: &mut dyn FnMut(&str)) -> Resul
 struct Begun {
     link: Channel,
     executor: i32,
-    root: String,
 }
 
-/// Has the tree made, the audit told, the executor started.
+/// Has the tree made (`made` is its name then), the audit told, the executor started.
+#[expect(clippy::too_many_arguments, reason = "each is used once, in one place")]
 async fn begin(
     keeper: &Keeper,
     setup: KeeperSetup,
     parent: OwnedFd,
+    made: &mut Option<String>,
     proof: &mut Proof,
     wish: super::AuditWish,
     spec: &TaskSpec,
     stdio: &Stdio,
 ) -> Result<Begun, RunError> {
     let (executors, tasks, root) = keeper.set_up(setup, parent).await?;
+    *made = Some(root);
     proof.watch(wish, executors, tasks)?;
     proof.break_on_fault();
     let sealed =
@@ -170,7 +176,7 @@ async fn begin(
         [sealed.as_fd(), theirs.as_fd()].into_iter().chain(stdio.fds.iter().map(AsFd::as_fd)).collect();
     let executor = keeper.start(spec.id.clone(), stdio.plan, &fds).await?;
     proof.note_executor(executor);
-    Ok(Begun { link, executor, root })
+    Ok(Begun { link, executor })
 }
 
 fn stuck(spec: &TaskSpec, processes: &[StuckProcess]) -> String {
@@ -250,16 +256,35 @@ async fn clean_up(
     left
 }
 
-/// Lets a keeper that failed to start something end.
-async fn drain_keeper(keeper: &mut Keeper) {
-    if keeper.finish().is_ok() {
-        while let Ok(News::Message(message)) = keeper.next().await {
-            if matches!(message, FromKeeper::Finished | FromKeeper::Left { .. }) {
+/// Ends a start that failed. The keeper leaves nothing; what one that was killed had made is removed here. Gives what is left and why.
+async fn give_up(
+    keeper: &mut Keeper,
+    unborn: Unborn,
+    parent: OwnedFd,
+    root: Option<String>,
+) -> Option<String> {
+    let mut left = None;
+    let mut is_gone = keeper.finish().is_err();
+    while !is_gone {
+        match keeper.next().await {
+            Ok(News::Message(FromKeeper::Finished)) => break,
+            Ok(News::Message(FromKeeper::Left { why })) => {
+                left = Some(why);
                 break;
             }
+            Ok(News::Message(_)) => {}
+            Ok(News::Gone) | Err(_) => is_gone = true,
         }
     }
     keeper.reap();
+    if is_gone {
+        let removed = match root {
+            Some(root) => salvage::remove(parent, &root),
+            None => unborn.remove(parent),
+        };
+        left = removed.err().map(|error| format!("{error}: {}", error.source));
+    }
+    left
 }
 
 fn orphan_outcome(status: Option<u32>) -> Outcome {
