@@ -191,8 +191,11 @@ impl Executor {
         run.report = None;
         match outcome {
             Ok(()) => {
-                run.timings.running = Some(clock::monotonic());
-                self.link.send(&FromExecutor::Running);
+                // The end of the pipe is the exec, or the death before it: after a kill nobody can tell.
+                if run.timings.stopping.is_none() {
+                    run.timings.running = Some(clock::monotonic());
+                    self.link.send(&FromExecutor::Running);
+                }
                 self.apply(Event::Spawned);
             }
             Err(failure) => {
