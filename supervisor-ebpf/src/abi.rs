@@ -147,7 +147,7 @@ pub struct Run {
 pub mod global {
     /// A map update, or a look-up of an entry that must be there, failed. Breaks every claim's proof.
     pub const FAILED: u32 = 0;
-    /// An attach hit a child before its `sched_process_fork` ran, and something may have been missed: a birth in a run, when its parent is an
+    /// A child was moved before its `sched_process_fork` ran, and something may have been missed: a birth in a run, when its parent is an
     /// executor; a birth outside, when a member's child was moved into its own run.
     pub const YOUNG_MOVES: u32 = 1;
     /// Attach events that moved nothing (pid of a dying process was written).

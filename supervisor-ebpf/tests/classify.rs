@@ -52,9 +52,9 @@ fn births() {
         (
             Standing::Executor,
             [
-                Birth::Untracked,
+                Birth::Misplaced,
                 Birth::Executor,
-                Birth::Untracked,
+                Birth::Misplaced,
                 inside(R, Parentage::Executor),
                 inside(S, Parentage::Executor),
             ],
@@ -85,7 +85,7 @@ fn moves_before_the_birth_was_seen() {
     use YoungMove::{Later, Stranger, Unknown};
     let table = [
         (Standing::Stranger, [Stranger; 5]),
-        (Standing::Executor, [Unknown; 5]),
+        (Standing::Executor, [Later, Unknown, Later, Unknown, Unknown]),
         (Standing::Inside(R), [Later, Later, Later, Unknown, Later]),
         (Standing::Escaped(R), [Later, Later, Later, Unknown, Later]),
     ];
@@ -97,6 +97,7 @@ fn runs_of_verdicts() {
     let runs = |run, intrudes| Runs { run, intrudes };
     let births = [
         (Birth::Untracked, runs(0, 0)),
+        (Birth::Misplaced, runs(0, 0)),
         (Birth::Executor, runs(0, 0)),
         (inside(R, Parentage::Foreign), runs(10, 0)),
         (outside(R, None), runs(10, 0)),

@@ -12,7 +12,7 @@
 //! | parent                    | elsewhere, or `tasks/` itself | `executors/`   | run R                              | another run S               |
 //! |---------------------------|-------------------------------|----------------|------------------------------------|-----------------------------|
 //! | stranger                  | nothing                       | an executor    | birth of R, foreign                | the same for S              |
-//! | executor                  | nothing                       | an executor    | birth of R, the first is its main  | the same for S              |
+//! | executor                  | misplaced                     | an executor    | birth of R, the first is its main  | the same for S              |
 //! | of run R, inside or not   | outside of R                  | outside of R   | birth of R                         | outside of R, foreign to S  |
 //!
 //! * A child that a member puts into `executors/` is no executor: its own children in a run would pass for births by an executor then.
@@ -35,9 +35,14 @@
 
 //!
 //! **Moves of a child before its birth was seen.** Between a child's appearance and its `sched_process_fork` another process can move it. The
-//! birth is judged by where the child is then, so the place it was made in is lost. That matters in two cases, which are counted as unknown:
-//! an executor's child (it may have been a birth in a run), and a member's that comes into its own run (it may have been made outside). In
-//! the others the birth says enough: a member's child that is moved out counts as born outside.
+//! birth is judged by where the child is then, so the place it was made in is lost. What may have been missed is counted as unknown:
+//!
+//! * An executor puts no child elsewhere, so one that begins there was moved: it may have been a birth in a run. The birth tells it
+//!   (misplaced), and alone can: the move's own event comes after the move, by then the birth may be over and the child look like any stranger.
+//! * An executor's child that is moved into a run or into `executors/` looks like a birth there. The move tells it, when it comes first.
+//! * A member's child that is moved into its own run may have been made outside. The move tells it likewise.
+//!
+//! In the other cases the birth says enough: a member's child that is moved out counts as born outside.
 
 /// The id of a run: of the cgroup `tasks/<task>/run-<n>`, or of `tasks/<task>` for that directory itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +90,8 @@ pub enum Parentage {
 pub enum Birth {
     /// Nothing to us.
     Untracked,
+    /// An executor's child where no executor puts one: somebody moved it before this, from a place that nobody saw.
+    Misplaced,
     /// An executor is born.
     Executor,
     /// A process of the run is born inside it.
@@ -135,7 +142,7 @@ impl Birth {
     #[inline(always)]
     pub fn runs(self) -> Runs {
         match self {
-            Self::Untracked | Self::Executor => Runs { run: 0, intrudes: 0 },
+            Self::Untracked | Self::Misplaced | Self::Executor => Runs { run: 0, intrudes: 0 },
             Self::Inside { run, parentage: _ } => Runs { run: run.0, intrudes: 0 },
             Self::Outside { run, intrudes: None } => Runs { run: run.0, intrudes: 0 },
             Self::Outside { run, intrudes: Some(other) } => Runs { run: run.0, intrudes: other.0 },
@@ -162,7 +169,8 @@ impl Move {
 #[inline(always)]
 pub fn birth(parent: Standing, place: Place) -> Birth {
     match (parent, place) {
-        (Standing::Stranger | Standing::Executor, Place::Elsewhere | Place::Tasks) => Birth::Untracked,
+        (Standing::Stranger, Place::Elsewhere | Place::Tasks) => Birth::Untracked,
+        (Standing::Executor, Place::Elsewhere | Place::Tasks) => Birth::Misplaced,
         (Standing::Stranger | Standing::Executor, Place::Executors) => Birth::Executor,
         (Standing::Stranger, Place::Run(run)) => Birth::Inside { run, parentage: Parentage::Foreign },
         (Standing::Executor, Place::Run(run)) => Birth::Inside { run, parentage: Parentage::Executor },
@@ -215,7 +223,8 @@ pub fn movement(process: Standing, place: Place) -> Move {
 pub fn young(parent: Standing, place: Place) -> YoungMove {
     match (parent, place) {
         (Standing::Stranger, _) => YoungMove::Stranger,
-        (Standing::Executor, _) => YoungMove::Unknown,
+        (Standing::Executor, Place::Elsewhere | Place::Tasks) => YoungMove::Later,
+        (Standing::Executor, Place::Executors | Place::Run(_)) => YoungMove::Unknown,
         (Standing::Inside(_) | Standing::Escaped(_), Place::Elsewhere | Place::Executors | Place::Tasks) => {
             YoungMove::Later
         }

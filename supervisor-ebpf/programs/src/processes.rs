@@ -27,6 +27,10 @@ pub fn born(parent: Task, child: Task) {
     let runs = verdict.runs();
     let (class, born_outside) = match verdict {
         Birth::Untracked => return,
+        Birth::Misplaced => {
+            count(global::YOUNG_MOVES);
+            return;
+        }
         Birth::Executor => (class::EXECUTOR, 0),
         Birth::Inside { .. } => (class::TASK, 0),
         Birth::Outside { .. } => (class::ESCAPED, 1),
@@ -38,7 +42,7 @@ pub fn born(parent: Task, child: Task) {
     }
     let subject = Subject { tgid, start, cgroup, comm: child.comm() };
     match verdict {
-        Birth::Untracked => {}
+        Birth::Untracked | Birth::Misplaced => {}
         Birth::Executor => {
             count(global::EXECUTOR_BIRTHS);
             if EXECUTORS.insert(ProcessKey { start, tgid, pad: 0 }, Executor::default(), BPF_NOEXIST).is_err()

@@ -9,7 +9,12 @@ use crate::ground::{Dir, Ground, Totals};
 
 /// Moves everything that appears in `from`, but `stay`, to `to` as fast as it can, until `is_over`.
 fn sweep(from: &Dir, to: &Dir, stay: Option<u32>, mut is_over: impl FnMut() -> bool) {
+    let begin = std::time::Instant::now();
     while !is_over() {
+        assert!(
+            begin.elapsed() < tests::PATIENCE,
+            "the figures that end the sweep never came: some birth was not counted"
+        );
         let pids = fs::read_to_string(from.path.join("cgroup.procs")).expect("read the pids");
         for pid in pids.lines().filter_map(|pid| pid.parse().ok()).filter(|pid| Some(*pid) != stay) {
             // It may be gone already.
