@@ -86,6 +86,7 @@ fn a_deaf_leftover_is_killed_after_the_grace() {
     run.assert_exited(6);
     assert!(run.number("/leftovers_killed") >= 1, "{:#}", run.report);
     assert_eq!(run.report["ended_by"], "main_ended", "{:#}", run.report);
+    assert!((300_000..30_000_000).contains(&run.stop_us()), "{:#}", run.report["timings"]);
     run.assert_proven();
 }
 

@@ -209,6 +209,10 @@ impl Executor {
     fn reap(&mut self) -> Result<(), ExecutorError> {
         self.signals.clear()?;
         let reaped = children::reap(self.run.as_ref().and_then(|run| run.main.as_ref()))?;
+        // What a main process has to say of its exec was written before its end, but perhaps after the last `ppoll`.
+        if reaped.main.is_some() {
+            self.exec_outcome()?;
+        }
         if let (Some(status), Some(run)) = (reaped.main, &mut self.run) {
             run.main = None;
             run.timings.main_ended = Some(clock::monotonic());
@@ -251,13 +255,13 @@ impl Executor {
     }
 
     fn move_output(&mut self, ready: [Option<Interest>; 2]) {
-        for (output, ready) in self.outputs.each_mut().zip(ready) {
+        for ((stream, output), ready) in self.outputs.each_mut().zip(ready) {
             match ready {
                 Some(Interest::Write) => output.has_room(),
                 Some(Interest::Read | Interest::Priority) => {}
                 None => continue,
             }
-            move_one(output, &mut self.link);
+            move_one(stream, output, &mut self.link);
         }
         self.drained();
     }
@@ -277,13 +281,19 @@ impl Executor {
 
     /// Carries out what the event leads to, but for what is done already.
     fn apply_but(&mut self, event: Event, is_done: impl Fn(&Effect) -> bool) {
-        if matches!(event, Event::Stop(_) | Event::Kill | Event::Abandon | Event::Tick)
-            && let Some(run) = &mut self.run
-        {
-            run.timings.stopping.get_or_insert_with(clock::monotonic);
-        }
-        let (life, effects) = self.life.clone().step(clock::monotonic(), event);
+        let now = clock::monotonic();
+        let is_failure = matches!(event, Event::SpawnFailed(..));
+        let (life, effects) = self.life.clone().step(now, event);
         self.life = life;
+        let ends = |effect: &Effect| {
+            matches!(effect, Effect::SignalMain(_) | Effect::SignalRest(_) | Effect::KillLeaf)
+        };
+        if let Some(run) = &mut self.run
+            && !is_failure
+            && effects.iter().any(ends)
+        {
+            run.timings.stopping.get_or_insert(now);
+        }
         for effect in effects.into_iter().filter(|effect| !is_done(effect)) {
             self.perform(effect);
         }
@@ -313,8 +323,11 @@ impl Executor {
             }
             Effect::KillLeaf => {
                 self.look_again = Some(LOOK_AGAIN_MIN);
-                if let Some(Err(error)) = leaf.map(|leaf| leaf.cgroup().kill()) {
-                    tracing::warn!(%error, source = %error.source, "the processes are looked for one by one");
+                if let Some(leaf) = leaf
+                    && let Err(error) = leaf.cgroup().kill()
+                {
+                    tracing::warn!(%error, source = %error.source, "the processes are killed one by one");
+                    leaf.signal_rest(Signal::KILL, main.map(|main| main.pid));
                 }
             }
             Effect::KillMain => {
@@ -325,14 +338,14 @@ impl Executor {
             Effect::KillEscaped => self.kill_escaped(),
             Effect::ReportStuck => self.report_stuck(),
             Effect::Drain => {
-                for output in self.outputs.each_mut() {
+                for (stream, output) in self.outputs.each_mut() {
                     output.drain();
-                    move_one(output, &mut self.link);
+                    move_one(stream, output, &mut self.link);
                 }
                 self.drained();
             }
             Effect::GiveUpOutput => {
-                self.outputs.each_mut().for_each(Output::give_up);
+                self.outputs.each_mut().for_each(|(_, output)| output.give_up());
                 self.drained();
             }
             Effect::Finish(end) => self.finish(end),
@@ -446,10 +459,10 @@ enum Freeze {
 }
 
 /// Moves what can be moved now; [`Moved::More`] is seen by the next `ppoll`, which finds the descriptor still ready.
-fn move_one(output: &mut Output, link: &mut Link) {
+fn move_one(stream: Stream, output: &mut Output, link: &mut Link) {
     match output.turn() {
         Moved::Waits | Moved::More => {}
-        Moved::Closed => link.send(&FromExecutor::Closed(Stream::Stdout)),
+        Moved::Closed => link.send(&FromExecutor::Closed(stream)),
     }
 }
 

@@ -6,6 +6,7 @@ use super::output::Output;
 use super::setup::OutputSetup;
 use crate::sys::{SysError, fd};
 use crate::task::Identity;
+use crate::wire::Stream;
 
 /// The task's standard input.
 pub(super) enum Input {
@@ -48,8 +49,10 @@ impl Outputs {
         std::iter::once(&self.stdout).chain(&self.stderr)
     }
 
-    pub(super) fn each_mut(&mut self) -> impl Iterator<Item = &mut Output> {
-        std::iter::once(&mut self.stdout).chain(&mut self.stderr)
+    /// Each with its name.
+    pub(super) fn each_mut(&mut self) -> impl Iterator<Item = (Stream, &mut Output)> {
+        let stderr = self.stderr.as_mut().map(|stderr| (Stream::Stderr, stderr));
+        std::iter::once((Stream::Stdout, &mut self.stdout)).chain(stderr)
     }
 }
 
