@@ -240,3 +240,6 @@ enum Filled {
     Some,
     Stopped,
 }
+
+#[cfg(test)]
+mod tests;

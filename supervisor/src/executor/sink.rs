@@ -79,3 +79,6 @@ impl AsFd for Sink {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -142,7 +142,7 @@ pub fn set_nonblocking(fd: BorrowedFd<'_>) -> Result<()> {
 /// Opens the file behind `fd` once more for writing without waiting: a file description of our own, whose flags nobody shares.
 ///
 /// # Errors
-/// `ENXIO` for a socket or a pipe without a reader; `EACCES`; `ENOENT` without /proc.
+/// `ENXIO` for a socket or a FIFO without a reader (a pipe without a name opens all the same); `EACCES`; `ENOENT` without /proc.
 pub fn reopen_for_writing(fd: BorrowedFd<'_>) -> Result<OwnedFd> {
     let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
     let flags = OFlag::O_WRONLY | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC | OFlag::O_NOCTTY | OFlag::O_APPEND;
