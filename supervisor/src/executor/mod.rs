@@ -31,7 +31,7 @@ use crate::sys::signal::ChildSignals;
 use crate::sys::{self, clock, fd};
 use crate::task::life::{Born, Effect, Event, Life, Policy, Presence, RunEnd, Sight};
 use crate::task::{RunNumber, Signal, StartFailure, TaskSpec, WaitStatus};
-use crate::wire::{FromExecutor, RunReport, SPEC_MAX, Stream, Timings, ToExecutor, decode_spec};
+use crate::wire::{FromExecutor, RunReport, SPEC_MAX, STUCK_MAX, Stream, Timings, ToExecutor, decode_spec};
 
 /// The first wait before an end is looked for again; doubled each time. The kernel announces a change of `cgroup.events` up to 10 ms
 /// late, so a kill would seem that slow.
@@ -375,8 +375,7 @@ impl Executor {
         pids.extend(self.escaped());
         pids.sort_unstable();
         pids.dedup();
-        // As many as a message holds and a person reads.
-        let stuck = pids.into_iter().take(16).map(children::describe).collect();
+        let stuck = pids.into_iter().take(STUCK_MAX).map(children::describe).collect();
         self.link.send(&FromExecutor::Stuck(stuck));
     }
 

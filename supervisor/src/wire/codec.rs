@@ -26,6 +26,18 @@ pub enum WireError {
     Field(&'static str),
 }
 
+/// The longest path that the kernel takes, in bytes; whoever reads one of that length in a message reads all of it.
+pub(super) const PATH_MAX: usize = 4096;
+
+/// The longest sentence, in bytes.
+pub(super) const TEXT_MAX: usize = 2048;
+
+/// The longest name, in bytes. The kernel's own are shorter.
+pub(super) const NAME_MAX: usize = 128;
+
+/// Stands for what was cut off.
+const CUT: &str = "…";
+
 /// Writes one message.
 pub(super) struct Writer(BytesMut);
 
@@ -73,6 +85,16 @@ impl Writer {
         self.0.put_u32_le(value.len() as u32);
         self.0.put_slice(value);
         self
+    }
+
+    /// A text that only people read, cut where it is longer than `most` bytes: with a path or a name of any length in it the message
+    /// still has to fit.
+    pub(super) fn text(self, value: &str, most: usize) -> Self {
+        if value.len() <= most {
+            return self.bytes(value.as_bytes());
+        }
+        let end = (0..=most - CUT.len()).rev().find(|at| value.is_char_boundary(*at)).unwrap_or(0);
+        self.bytes([&value[..end], CUT].concat().as_bytes())
     }
 
     /// A count and then each item.
@@ -152,5 +174,62 @@ impl<'b> Reader<'b> {
             return Err(WireError::Short);
         }
         (0..count).map(|_| read(self)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn read<'b, T>(
+        bytes: &'b [u8],
+        read: impl Fn(&mut Reader<'b>) -> Result<T, WireError>,
+    ) -> Result<T, WireError> {
+        let (_, mut reader) = Reader::new(bytes)?;
+        read(&mut reader)
+    }
+
+    /// INV-8: a length or a count is held against what is there before memory is taken for it.
+    #[test]
+    fn inv_8_a_length_that_the_message_cannot_hold_is_an_error() {
+        for length in [6, 1 << 20, u32::MAX] {
+            let bytes = Writer::new(1).u32(length).u8(0).finish();
+            assert_eq!(read(&bytes, |r| r.bytes().map(<[u8]>::len)), Err(WireError::Short), "{length}");
+            assert_eq!(read(&bytes, |r| r.list(Reader::u64)), Err(WireError::Short), "{length}");
+            assert_eq!(read(&bytes, |r| r.c_string("x")), Err(WireError::Short), "{length}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_text_is_an_error() {
+        let bytes = Writer::new(1).bytes(b"a\xff").finish();
+        assert_eq!(read(&bytes, |r| r.text("name")), Err(WireError::Field("name")));
+        let bytes = Writer::new(1).bytes(b"a\0b").finish();
+        assert_eq!(read(&bytes, |r| r.c_string("name")), Err(WireError::Field("name")));
+    }
+
+    #[test]
+    fn a_time_that_is_too_long_is_the_longest_and_none_stays_none() {
+        for time in [None, Some(Duration::ZERO), Some(Duration::from_nanos(u64::MAX - 1))] {
+            let bytes = Writer::new(1).maybe_duration(time).finish();
+            assert_eq!(read(&bytes, Reader::maybe_duration), Ok(time));
+        }
+        let bytes = Writer::new(1).maybe_duration(Some(Duration::MAX)).duration(Duration::MAX).finish();
+        let both = read(&bytes, |r| Ok((r.maybe_duration()?, r.duration()?)));
+        assert_eq!(both, Ok((Some(Duration::from_nanos(u64::MAX - 1)), Duration::from_nanos(u64::MAX))));
+    }
+
+    proptest! {
+        #[test]
+        fn a_text_is_whole_or_cut_between_letters(text in "[aä€😀]{0,80}", most in 3usize..100) {
+            let got = read(&Writer::new(1).text(&text, most).finish(), |r| r.text("text")).unwrap();
+            prop_assert!(got.len() <= most);
+            match got.strip_suffix(CUT) {
+                Some(start) => prop_assert!(text.starts_with(start) && text.len() > most),
+                None => prop_assert_eq!(got, text),
+            }
+        }
     }
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::WireError;
-use super::codec::{Reader, Writer};
+use super::codec::{NAME_MAX, PATH_MAX, Reader, TEXT_MAX, Writer};
 use crate::task::{Outcome, RunNumber, Signal, StartFailure, StopCause, StopPolicy};
 
 /// To an executor.
@@ -29,6 +29,9 @@ pub enum Stream {
     /// Descriptor 2.
     Stderr,
 }
+
+/// The most [`StuckProcess`]es in a message, and as many as a person reads.
+pub const STUCK_MAX: usize = 16;
 
 /// A process that does not go away.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -162,7 +165,7 @@ impl FromExecutor {
                 Stream::Stderr => 2,
             }),
             Self::Stuck(processes) => Writer::new(4).list(processes, |w, p| {
-                w.i32(p.pid).u32(u32::from(p.state)).bytes(p.comm.as_bytes()).bytes(p.wchan.as_bytes())
+                w.i32(p.pid).u32(u32::from(p.state)).text(&p.comm, NAME_MAX).text(&p.wchan, NAME_MAX)
             }),
             Self::Ended(report) => encode_report(Writer::new(5), report),
             Self::Over => Writer::new(6),
@@ -211,7 +214,7 @@ fn encode_report(writer: Writer, report: &RunReport) -> Writer {
         Outcome::Signaled(signal) => writer.u8(1).u8(signal.number()),
         Outcome::Unknown => writer.u8(2),
         Outcome::NotStarted(StartFailure { step, object, errno }) => {
-            writer.u8(3).bytes(step.as_bytes()).bytes(object.as_bytes()).i32(*errno)
+            writer.u8(3).text(step, NAME_MAX).text(object, PATH_MAX).i32(*errno)
         }
     };
     let mut writer = writer
@@ -233,7 +236,7 @@ fn encode_report(writer: Writer, report: &RunReport) -> Writer {
     for time in [born, running, stopping, main_ended, empty, drained] {
         writer = writer.maybe_duration(*time);
     }
-    writer.u64(*cpu_usec).bytes(leaf_left.as_bytes())
+    writer.u64(*cpu_usec).text(leaf_left, TEXT_MAX)
 }
 
 fn decode_report(r: &mut Reader<'_>) -> Result<RunReport, WireError> {
@@ -287,6 +290,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::sys::socket::MESSAGE_MAX;
 
     fn report(outcome: Outcome, cause: Option<StopCause>) -> RunReport {
         let stream = StreamReport { read: 60_003, handed_over: 60_000, held_open: 1, closed: 0, inode: 42 };
@@ -330,6 +334,38 @@ mod tests {
             FromExecutor::Over,
         ] {
             assert_eq!(FromExecutor::decode(&message.encode()), Ok(message));
+        }
+    }
+
+    /// What people called their program or what the kernel calls a function has any length; the message fits all the same.
+    #[test]
+    fn every_message_fits() {
+        let long = "ü".repeat(100_000);
+        let failure = StartFailure { step: long.clone(), object: long.clone(), errno: 2 };
+        let mut ended = report(Outcome::NotStarted(failure), None);
+        ended.leaf_left.clone_from(&long);
+        let stuck = StuckProcess { pid: i32::MAX, state: 'D', comm: long.clone(), wchan: long };
+        for message in [FromExecutor::Ended(Box::new(ended)), FromExecutor::Stuck(vec![stuck; STUCK_MAX])] {
+            let bytes = message.encode();
+            assert!(bytes.len() <= MESSAGE_MAX, "{} bytes", bytes.len());
+            assert!(FromExecutor::decode(&bytes).is_ok());
+        }
+    }
+
+    #[test]
+    fn a_message_that_ends_early_is_an_error() {
+        let failure = StartFailure { step: "exec".into(), object: "/x".into(), errno: 2 };
+        let stuck = StuckProcess { pid: 9, state: 'D', comm: "dd".into(), wchan: "io_schedule".into() };
+        for message in [
+            FromExecutor::Born { run: RunNumber(1), leaf: 1 << 40, pid: 77 },
+            FromExecutor::Closed(Stream::Stderr),
+            FromExecutor::Stuck(vec![stuck]),
+            FromExecutor::Ended(Box::new(report(Outcome::NotStarted(failure), None))),
+        ] {
+            let bytes = message.encode();
+            for length in 0..bytes.len() {
+                assert_eq!(FromExecutor::decode(&bytes[..length]), Err(WireError::Short), "{length}");
+            }
         }
     }
 

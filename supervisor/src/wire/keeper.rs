@@ -1,7 +1,7 @@
 //! Between the keeper and who it works for.
 
 use super::WireError;
-use super::codec::{Reader, Writer};
+use super::codec::{NAME_MAX, PATH_MAX, Reader, Writer};
 use crate::task::{StartFailure, TaskId};
 
 /// What the keeper is started for: its first message.
@@ -138,12 +138,12 @@ impl FromKeeper {
             }
             Self::Started { pid } => Writer::new(2).i32(*pid),
             Self::Failed(StartFailure { step, object, errno }) => {
-                Writer::new(3).bytes(step.as_bytes()).bytes(object.as_bytes()).i32(*errno)
+                Writer::new(3).text(step, NAME_MAX).text(object, PATH_MAX).i32(*errno)
             }
             Self::ExecutorEnded { pid, status } => Writer::new(4).i32(*pid).u32(*status),
             Self::OrphanEnded { pid, status } => Writer::new(5).i32(*pid).u32(*status),
             Self::Finished => Writer::new(6),
-            Self::Left { why } => Writer::new(7).bytes(why.as_bytes()),
+            Self::Left { why } => Writer::new(7).text(why, PATH_MAX),
         }
         .finish()
     }

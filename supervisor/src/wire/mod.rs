@@ -11,7 +11,9 @@ mod keeper;
 mod spec;
 
 pub use codec::WireError;
-pub use executor::{FromExecutor, RunReport, Stream, StreamReport, StuckProcess, Timings, ToExecutor};
+pub use executor::{
+    FromExecutor, RunReport, STUCK_MAX, Stream, StreamReport, StuckProcess, Timings, ToExecutor,
+};
 pub use keeper::{FromKeeper, KeeperSetup, OutputPlan, ToKeeper};
 pub use spec::{SPEC_MAX, decode_spec, encode_spec};
 
