@@ -204,6 +204,16 @@ fn in_a_delegated_cgroup_a_user_can_run_tasks() {
     assert_eq!(doctor.json["audit_can_prove"], false);
 }
 
+/// INV-11 from the forker's side: `proctor run` works there, so the doctor must not say that it does not.
+#[test]
+fn in_a_cgroup_that_was_killed_once_tasks_can_run() {
+    let place = Place::new();
+    fs::write(place.cgroup.join("cgroup.kill"), "1").expect("kill the empty place");
+    let doctor = place.report("exec ./proctor doctor --json");
+    doctor.expect_tasks_can_run();
+    doctor.expect("clone3-into-cgroup", "ok", &[]);
+}
+
 #[test]
 fn a_read_only_cgroup2_is_told_with_the_way_out() {
     let place = Place::new();

@@ -1,6 +1,6 @@
 //! Trials with children of ours and a private cgroup.
 
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
 use super::observed::{Birth, CgroupTrial, ExitKept, PidfdTrial, Tried};
@@ -29,20 +29,36 @@ pub(super) fn cgroup(hierarchy: &Hierarchy) -> CgroupTrial {
         }
     };
     let path = hierarchy.own_cgroup().child(scratch.name());
-    let (birth, freeze) = in_fresh(&scratch, &path);
+    let (birth, freeze) = in_fresh(own.as_fd(), &scratch, &path);
     let (kill, birth_after_kill) = in_killed(&scratch);
     let left_behind = scratch.remove().err().map(|error| format!("{path}: {error}"));
     CgroupTrial { made: Tried::Worked(()), birth, kill, birth_after_kill, freeze, left_behind }
 }
 
-fn in_fresh(parent: &Scratch, parent_path: &CgroupPath) -> (Tried<()>, Tried<()>) {
-    match Scratch::make(parent.dir(), "fresh") {
-        Ok(fresh) => (
-            birth(&fresh, &parent_path.child(fresh.name())).unwrap_or_else(Tried::Refused),
-            freeze(&fresh).into(),
-        ),
-        Err(error) => (Tried::Refused(error), Tried::Refused(error)),
-    }
+fn in_fresh(own: BorrowedFd<'_>, parent: &Scratch, parent_path: &CgroupPath) -> (Tried<()>, Tried<()>) {
+    let fresh = match Scratch::make(parent.dir(), "fresh") {
+        Ok(fresh) => fresh,
+        Err(error) => return (Tried::Refused(error), Tried::Refused(error)),
+    };
+    let path = parent_path.child(fresh.name());
+    let birth = match birth(&fresh, &path) {
+        // Where our own cgroup was killed once, some kernels kill what is cloned from there. The keeper goes the same way round.
+        Ok(Tried::Wrong(why)) => {
+            from_elsewhere(own, parent, || birth(&fresh, &path)).unwrap_or(Tried::Wrong(why))
+        }
+        other => other.unwrap_or_else(Tried::Refused),
+    };
+    (birth, freeze(&fresh).into())
+}
+
+/// Does it while we are in a cgroup that was never killed, and moves back.
+fn from_elsewhere<T>(own: BorrowedFd<'_>, parent: &Scratch, work: impl FnOnce() -> Result<T>) -> Result<T> {
+    let elsewhere = Scratch::make(parent.dir(), "elsewhere")?;
+    let back = open_to_write(own, c"cgroup.procs")?;
+    write_word(open_to_write(elsewhere.dir(), c"cgroup.procs")?.as_fd(), b"0")?;
+    let done = work();
+    write_word(back.as_fd(), b"0")?;
+    done
 }
 
 fn in_killed(parent: &Scratch) -> (Tried<()>, Tried<Birth>) {
