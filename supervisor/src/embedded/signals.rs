@@ -3,7 +3,7 @@
 use tokio::signal::unix::{Signal as SignalStream, SignalKind, signal};
 
 use super::error::RunError;
-use crate::sys::signal::is_ignored;
+use crate::sys::signal::{HeldBack, is_ignored};
 
 /// What somebody wants of us by a signal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +27,9 @@ pub(super) struct Signals {
 
 impl Signals {
     pub(super) fn new() -> Result<Self, RunError> {
+        // tokio's handler is installed a moment before it knows whom to tell: a signal in between would be lost, and the caller would wait
+        // for an end that nobody was asked for.
+        let _held_back = HeldBack::begin().map_err(RunError::sys("hold signals back"))?;
         let stream = |kind| signal(kind).map_err(RunError::io("watch for signals"));
         let unless_ignored = |kind: SignalKind| match is_ignored(kind.as_raw_value()) {
             true => Ok(None),

@@ -15,6 +15,29 @@ pub fn block_all() -> Result<()> {
     SysError::from_nix("sigprocmask", sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::all()), None))
 }
 
+/// Holds back all signals to this thread while it lives. What came meanwhile is delivered at its end.
+#[derive(Debug)]
+pub struct HeldBack(SigSet);
+
+impl HeldBack {
+    /// From now on.
+    pub fn begin() -> Result<Self> {
+        let mut before = SigSet::empty();
+        SysError::from_nix(
+            "sigprocmask",
+            sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::all()), Some(&mut before)),
+        )?;
+        Ok(Self(before))
+    }
+}
+
+impl Drop for HeldBack {
+    fn drop(&mut self) {
+        // It can only fail for an unknown way of setting the mask.
+        let _ = sigprocmask(SigmaskHow::SIG_SETMASK, Some(&self.0), None);
+    }
+}
+
 /// Gives SIGCHLD its default action. A caller that ignores it hands that on to us, and then the kernel reaps our children itself: nobody
 /// would hear of their end, nor how it was.
 pub fn hear_of_children() -> Result<()> {
