@@ -177,9 +177,21 @@ pub fn load_tracing_program(program: &TracingProgram<'_>, log: Option<&mut [u8]>
         load.log_size = log.len() as u32;
         load.log_buf = log.as_mut_ptr() as u64;
     }
-    // SAFETY: the struct of this command; instructions, license and log outlive the call, with the sizes given; a C string ends with NUL.
-    unsafe { bpf_fd("bpf(BPF_PROG_LOAD)", BPF_PROG_LOAD, &mut load) }
+    let mut attempts = LOAD_ATTEMPTS;
+    loop {
+        attempts -= 1;
+        // SAFETY: the struct of this command; instructions, license and log outlive the call, with the sizes given; a C string ends with
+        // NUL.
+        match unsafe { bpf_fd("bpf(BPF_PROG_LOAD)", BPF_PROG_LOAD, &mut load) } {
+            // The verifier gives up when a signal is pending. It is handled on the way out of the call, so the next one goes through.
+            Err(SysError { errno: Errno::EAGAIN, .. }) if attempts > 0 => {}
+            result => return result,
+        }
+    }
 }
+
+/// How often a load is tried that signals interrupt: one signal costs one attempt.
+const LOAD_ATTEMPTS: u32 = 32;
 
 /// Attaches a program made by [`load_tracing_program`]. It runs until the returned link and all its copies are closed.
 ///
