@@ -5,6 +5,7 @@
 
 mod place;
 mod proctor;
+mod screen;
 mod shell;
 mod skip;
 mod stage;
@@ -12,6 +13,7 @@ mod wait;
 
 pub use place::{Place, binary, faulty_binary};
 pub use proctor::{Finished, Running};
+pub use screen::Screen;
 pub use skip::skip;
 pub use stage::Stage;
 pub use wait::{PATIENCE, wait_until};

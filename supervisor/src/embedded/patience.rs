@@ -46,9 +46,9 @@ pub(super) async fn passed(until: Option<Instant>) {
 }
 
 /// What is typed at the task's terminal, if it has one. Can be cancelled.
-pub(super) async fn typed(terminal: &mut Option<Terminal>, main: Option<i32>) -> Asked {
+pub(super) async fn typed(terminal: &mut Option<Terminal>) -> Asked {
     match terminal {
-        Some(terminal) => terminal.next(main).await,
+        Some(terminal) => terminal.next().await,
         None => std::future::pending().await,
     }
 }

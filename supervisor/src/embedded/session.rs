@@ -103,7 +103,7 @@ pub(super) async fn run(request: Request, notice: &mut dyn FnMut(&str)) -> Resul
                     proof.drain();
                 }
             }
-            asked = typed(&mut terminal, heard.main) => {
+            asked = typed(&mut terminal) => {
                 let before = patience;
                 patience = obey(asked, patience, &spec, &link, &mut terminal, notice);
                 answer_until = patience.answer_until(before, answer_until);

@@ -17,7 +17,7 @@ use super::error::RunError;
 use super::keys::{self, Escape, Meaning, Owner};
 use super::manners;
 use super::relay::{Handed, Keys, hand_over, look_for_keys, rdev, restore_on_panic};
-use crate::sys::terminal::{self, Attributes, Ground, Pair, Size};
+use crate::sys::terminal::{self, Attributes, Ground, Holders, Pair, Size};
 use crate::sys::{clock, fd, reactor};
 
 /// So many bytes may wait for the task to take them; then no more are read.
@@ -145,10 +145,10 @@ impl Terminal {
         Ok((terminal, sides))
     }
 
-    /// What is asked for next. Brings keys and the size to the task meanwhile, whose main process is `main`. Can be cancelled.
-    pub(super) async fn next(&mut self, main: Option<i32>) -> Asked {
+    /// What is asked for next. Brings keys and the size to the task meanwhile. Can be cancelled.
+    pub(super) async fn next(&mut self) -> Asked {
         loop {
-            if let Some(asked) = self.digest(main) {
+            if let Some(asked) = self.digest() {
                 return asked;
             }
             let reads = !self.hung_up && self.waiting.len() < WAITING;
@@ -180,10 +180,11 @@ impl Terminal {
         }
     }
 
-    /// Judges what was typed, one key after the other.
-    fn digest(&mut self, main: Option<i32>) -> Option<Asked> {
+    /// Judges what was typed, one key after the other. A key that asks for something is not handed over yet: the executor is told first,
+    /// so that it knows of the request when it hears of a death that the key caused.
+    fn digest(&mut self) -> Option<Asked> {
         while let Some(key) = self.typed.pop_front() {
-            let meaning = self.judge(key, main);
+            let meaning = self.judge(key);
             match (meaning, self.interrupt) {
                 (Meaning::Input, _) | (Meaning::Interrupt, Interrupt::AsTyped) => self.waiting.push(key),
                 // The terminal shows what was typed, as always.
@@ -198,23 +199,25 @@ impl Terminal {
                 (Meaning::Suspend, _) => Asked::Suspend(Suspend::Group),
                 (Meaning::Kill, _) => Asked::Kill,
             };
-            self.flush();
             return Some(asked);
         }
         self.flush();
         None
     }
 
-    fn judge(&mut self, key: u8, main: Option<i32>) -> Meaning {
+    fn judge(&mut self, key: u8) -> Meaning {
         if self.escape.is_third(key, clock::monotonic()) {
             return Meaning::Kill;
         }
         let master = self.master.get_ref().as_fd();
         let Ok(settings) = Attributes::of(master) else { return Meaning::Input };
-        keys::meaning(key, settings.discipline(), || match (terminal::foreground_group(master), main) {
-            (None, _) => Owner::Nobody,
-            (Some(group), Some(main)) if group == main => Owner::Main(manners::look(main, self.device)),
-            (Some(_), _) => Owner::Job,
+        keys::meaning(key, settings.discipline(), || match terminal::holders(master) {
+            None => Owner::Nobody,
+            // The main process leads the session.
+            Some(Holders { session, group }) if group == session => {
+                Owner::Main(manners::look(session, self.device))
+            }
+            Some(_) => Owner::Job,
         })
     }
 
@@ -242,6 +245,8 @@ impl Terminal {
         if !self.hung_up && terminal::ground(caller) == Ground::Fore {
             if let (Mode::Callers, Ok(settings)) = (self.mode, Attributes::of(caller)) {
                 self.saved = settings;
+                // Lines that were typed before, as lines: raw, the end of the input among them would be another byte.
+                while look_for_keys(caller, &mut self.typed) == Keys::Some {}
             }
             // A terminal that cannot be set was hung up, which its next read tells.
             if self.saved.raw().apply(caller).is_ok() {

@@ -133,10 +133,21 @@ pub fn ground(fd: BorrowedFd<'_>) -> Ground {
     }
 }
 
-/// `TIOCGPGRP` on the master side of a pty: the foreground process group of its slave, if it is a session's terminal now.
-pub fn foreground_group(master: BorrowedFd<'_>) -> Option<i32> {
+/// Whose terminal it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Holders {
+    /// The session, named by its leader's pid.
+    pub session: i32,
+    /// The process group in the foreground.
+    pub group: i32,
+}
+
+/// `TIOCGSID` and `TIOCGPGRP` on the master side of a pty: who has its slave for controlling terminal now. None: nobody, or the leader
+/// of the session has ended.
+pub fn holders(master: BorrowedFd<'_>) -> Option<Holders> {
+    let session = nix::sys::termios::tcgetsid(master).ok()?.as_raw();
     let group = nix::unistd::tcgetpgrp(master).ok()?.as_raw();
-    (group > 0).then_some(group)
+    (group > 0).then_some(Holders { session, group })
 }
 
 /// The two sides of a pseudo-terminal.
@@ -217,7 +228,7 @@ mod tests {
     #[test]
     fn it_is_nobodys_controlling_terminal_and_does_not_wait() {
         let Pair { master, slave } = open().unwrap();
-        assert_eq!(foreground_group(master.as_fd()), None);
+        assert_eq!(holders(master.as_fd()), None);
         assert_eq!(ground(slave.as_fd()), Ground::Fore);
         let mut buffer = [0; 8];
         assert_eq!(fd::read(master.as_fd(), &mut buffer), Ok(Read::Empty));
