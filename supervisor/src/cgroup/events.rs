@@ -9,8 +9,10 @@ use crate::sys::{Errno, SysError, dir};
 pub enum Population {
     /// At least one.
     Populated,
-    /// None, or the group was removed, which needs that there is none.
+    /// None.
     Empty,
+    /// The group was removed, which needs that there is none. Its file is ready for ever from now on: do not wait on it.
+    Removed,
 }
 
 /// An open `cgroup.events`. Wait for [`crate::sys::poll::Interest::Priority`] on it and read again; the kernel announces at most one
@@ -32,7 +34,7 @@ impl Events {
             } else {
                 Population::Populated
             }),
-            Err(SysError { errno: Errno::ENODEV, .. }) => Ok(Population::Empty),
+            Err(SysError { errno: Errno::ENODEV, .. }) => Ok(Population::Removed),
             Err(error) => Err(error),
         }
     }

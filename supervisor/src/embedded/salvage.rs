@@ -33,7 +33,7 @@ pub(super) fn remove(parent: OwnedFd, root: &str) -> Result<(), CgroupError> {
             // A zombie of the tree, or the keeper itself.
             let _ = wait::reap_ended(pid);
         }
-        if events.population().map_err(fail)? == Population::Empty {
+        if events.population().map_err(fail)? != Population::Populated {
             match parent.remove_child(&name) {
                 Err(error) if clock::monotonic() >= give_up => return Err(error),
                 Err(_) => {}

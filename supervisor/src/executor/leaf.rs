@@ -18,6 +18,15 @@ pub(super) struct Leaf {
     cgroup: Cgroup,
     name: CString,
     events: Events,
+    watched: Watched,
+}
+
+/// Whether the kernel has anything more to announce of a leaf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Watched {
+    Yes,
+    /// Somebody removed it. Its files are ready for ever then, with nothing new in them: waiting on one would be a busy loop.
+    Removed,
 }
 
 impl Leaf {
@@ -26,7 +35,7 @@ impl Leaf {
         let name = CString::new(format!("run-{run}")).expect("a number holds no NUL");
         let cgroup = task.create(&name)?;
         match cgroup.events() {
-            Ok(events) => Ok(Self { cgroup, name, events }),
+            Ok(events) => Ok(Self { cgroup, name, events, watched: Watched::Yes }),
             Err(error) => {
                 // Nothing lives in it yet; what matters to the caller is the first error.
                 let _ = task.remove_child(&name);
@@ -39,9 +48,19 @@ impl Leaf {
         &self.cgroup
     }
 
-    /// To be polled for priority data.
-    pub(super) fn events(&self) -> BorrowedFd<'_> {
-        self.events.as_fd()
+    /// To be polled for priority data; none once it was removed.
+    pub(super) fn events(&self) -> Option<BorrowedFd<'_>> {
+        match self.watched {
+            Watched::Yes => Some(self.events.as_fd()),
+            Watched::Removed => None,
+        }
+    }
+
+    /// The kernel has announced a change: reads it, so that the next one is announced too.
+    pub(super) fn note_change(&mut self) {
+        if matches!(self.events.population(), Ok(Population::Removed)) {
+            self.watched = Watched::Removed;
+        }
     }
 
     /// Whether somebody lives in it. When that cannot be read, somebody may.

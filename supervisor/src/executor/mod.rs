@@ -111,7 +111,7 @@ impl Executor {
         let report = self.run.as_ref().and_then(|run| run.report.as_ref());
         let report = report.map(|report| poll.add(report.as_fd(), Interest::Read));
         let leaf = self.run.as_ref().and_then(|run| run.leaf.as_ref());
-        let leaf = leaf.map(|leaf| poll.add(leaf.events(), Interest::Priority));
+        let leaf = leaf.and_then(Leaf::events).map(|events| poll.add(events, Interest::Priority));
         let mut streams = [None, None];
         for (slot, output) in streams.iter_mut().zip(self.outputs.each()) {
             *slot = match output.wants() {
@@ -137,9 +137,8 @@ impl Executor {
             self.receive();
         }
         self.move_output(streams);
-        if leaf {
-            // Read, so that the kernel announces the next change.
-            self.run.as_ref().and_then(|run| run.leaf.as_ref()).map(Leaf::population);
+        if leaf && let Some(leaf) = self.run.as_mut().and_then(|run| run.leaf.as_mut()) {
+            leaf.note_change();
         }
         if self.life.deadline().is_some_and(|at| clock::monotonic() >= at) {
             self.apply(Event::Tick);
@@ -168,7 +167,7 @@ impl Executor {
         let run = self.run.as_mut()?;
         let leaf = match run.leaf.as_ref().map(Leaf::population) {
             Some(Population::Populated) => Presence::Some,
-            Some(Population::Empty) | None => Presence::None,
+            Some(Population::Empty | Population::Removed) | None => Presence::None,
         };
         // Members whose parent died are our children too, so only an empty leaf tells whose children are left.
         let escaped = match (leaf, &run.main) {

@@ -320,7 +320,8 @@ impl Keeper {
                 self.kill_orphans();
             }
             match (tasks, children) {
-                (Ok(Population::Empty) | Err(_), Children::None) => match tree.remove() {
+                (Ok(Population::Empty | Population::Removed) | Err(_), Children::None) => match tree.remove()
+                {
                     Ok(()) => break FromKeeper::Finished,
                     Err(error) if late => {
                         break FromKeeper::Left { why: format!("{error}: {}", error.source) };
@@ -331,7 +332,10 @@ impl Keeper {
                 // What cannot be killed now (state D) is waited for as long as it takes: it is ours to end.
                 (Ok(Population::Populated), _) => drop(tree.tasks.kill()),
                 // An executor whose task is dead ends within a moment, but for one that hangs.
-                (Ok(Population::Empty) | Err(_), Children::Running | Children::Ended(_)) => {
+                (
+                    Ok(Population::Empty | Population::Removed) | Err(_),
+                    Children::Running | Children::Ended(_),
+                ) => {
                     if now >= *empty_since.get_or_insert(now) + END_WITHIN {
                         drop(tree.kill());
                     }
