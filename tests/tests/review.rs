@@ -1,8 +1,12 @@
 //! What a hostile look at the core has found: odd surroundings and strangers' deeds that once broke it. Each test names the fault.
 
 use std::fs;
+use std::io::Write;
+use std::os::unix::process::ExitStatusExt;
+use std::process::Stdio;
 
-use tests::{Place, wait_until};
+use nix::sys::signal::Signal::{SIGINT, SIGTERM};
+use tests::{Place, Running, binary, wait_until};
 
 /// Clock ticks that a process has used.
 fn ticks(pid: i32) -> u64 {
@@ -33,4 +37,36 @@ fn a_removed_leaf_costs_no_time() {
     fs::write(place.file("go"), "").expect("let it end");
     running.finish().assert_exited(3);
     assert!(used <= 3, "the executor used {used} ticks in half a second of quiet");
+}
+
+/// The signals that a process catches.
+fn caught(pid: i32) -> u64 {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:\t")).unwrap_or("0");
+    u64::from_str_radix(mask, 16).expect("a hexadecimal mask")
+}
+
+/// Who reads our lines may take its time: a stop does not wait for it, and once nothing is left of the task a signal ends us.
+#[test]
+fn a_full_stderr_delays_no_stop() {
+    let place = Place::new("full-stderr");
+    let (reader, mut writer) = std::io::pipe().expect("a pipe");
+    let room = nix::fcntl::fcntl(&writer, nix::fcntl::FcntlArg::F_GETPIPE_SZ).expect("its size");
+    writer.write_all(&vec![0; room as usize]).expect("fill it");
+    let mut command = place.command(binary());
+    command.args(["run", "--no-audit", "--cwd"]).arg(place.files());
+    command.args(["--", "sh", "-c", "echo yes >ready; exec sleep 1000"]);
+    let running = Running::spawn_as_is({
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(writer);
+        command
+    });
+    place.wait_line("ready");
+    let interrupt = 1 << (SIGINT as i32 - 1);
+    assert_ne!(caught(running.pid()) & interrupt, 0, "SIGINT stops the task while there is one");
+    running.signal(SIGTERM);
+    wait_until("the end of the task", || place.groups().is_empty().then_some(()));
+    wait_until("the last lines", || (caught(running.pid()) & interrupt == 0).then_some(()));
+    running.signal(SIGINT);
+    assert_eq!(running.finish().status.signal(), Some(SIGINT as i32));
+    drop(reader);
 }

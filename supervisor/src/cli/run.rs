@@ -14,9 +14,9 @@ use clap::{Args, ValueEnum};
 use super::environment::{self, Minimum, Whose};
 use super::identity;
 use super::quantity::duration;
-use super::say::say;
+use super::say::{remark, say};
 use crate::embedded::{self, AuditWish, Interrupt, OWN_FAILURE, Report, Request};
-use crate::sys::{fd, process};
+use crate::sys::{fd, process, signal};
 use crate::task::restart::RestartPolicy;
 use crate::task::{ResourceLimit, Signal, StopPolicy, TaskId, TaskSpec, Until};
 
@@ -109,10 +109,13 @@ pub(super) fn run(args: RunArgs) -> ExitCode {
     let quiet = args.quiet;
     let mut notice = |line: &str| {
         if !quiet {
-            say(line);
+            remark(line);
         }
     };
-    match embedded::run(request, &mut notice) {
+    let ended = embedded::run(request, &mut notice);
+    // Nothing is left to guard. A signal ends us from now on, also while we wait for the reader of our last lines.
+    signal::let_go();
+    match ended {
         Ok(report) => finish(&args, &report, report_file),
         Err(error) => {
             let source =

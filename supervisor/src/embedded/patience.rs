@@ -107,8 +107,9 @@ pub(super) fn obey(
         (Patience::Running, _) => {
             let id = &spec.id;
             let line = format!("{id}: stopping with {signal}, kill after {grace:?}; once more to kill now");
-            notice(&shown(terminal, &line));
+            // First the deed: whoever reads the line may take its time.
             tell(request);
+            notice(&shown(terminal, &line));
             Patience::Stopping
         }
         // The terminal's end is told in two ways, by a signal and by its descriptor.

@@ -46,6 +46,17 @@ pub fn hear_of_children() -> Result<()> {
     SysError::from_nix("sigaction", unsafe { sigaction(Signal::SIGCHLD, &default) }).map(drop)
 }
 
+/// Gives the signals that ask a program to end or to stop their default action; those that are ignored stay so.
+pub fn let_go() {
+    let default = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());
+    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGTSTP] {
+        if !is_ignored(signal as i32) {
+            // SAFETY: the default action runs no code of ours. It cannot fail for a signal that can be caught.
+            let _ = unsafe { sigaction(signal, &default) };
+        }
+    }
+}
+
 /// Whether this process ignores the signal, as `nohup` asks for with SIGHUP and a shell for jobs in the background with SIGINT.
 pub fn is_ignored(number: i32) -> bool {
     let mut now = std::mem::MaybeUninit::<libc::sigaction>::uninit();
