@@ -70,3 +70,17 @@ fn a_full_stderr_delays_no_stop() {
     assert_eq!(running.finish().status.signal(), Some(SIGINT as i32));
     drop(reader);
 }
+
+/// A task of root may nest groups as deep and make as many as it likes: all of them are found, thawed and removed.
+#[test]
+fn deep_and_many_groups_are_removed() {
+    let place = Place::new("deep");
+    let script = "own=$(sed -n s/^0:://p /proc/self/cgroup); cd $CG/${own#*/$(basename $CG)/}; \
+                  for i in $(seq 500); do mkdir wide-$i; done; \
+                  for i in $(seq 300); do mkdir x; cd x; done; \
+                  sleep 1000 & echo $! >cgroup.procs; echo 1 >cgroup.freeze; exit 3";
+    let run = place.shell(&["--no-audit", "--grace", "10m"], script).finish();
+    run.assert_exited(3);
+    assert_eq!(run.number("/leftovers_killed"), 1);
+    assert_eq!(run.report["left_behind"], serde_json::Value::Null, "{}", run.stderr);
+}

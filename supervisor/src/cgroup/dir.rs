@@ -3,11 +3,8 @@
 use std::ffi::{CStr, CString};
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
-use super::{CgroupId, Events};
+use super::{CgroupId, Events, walk};
 use crate::sys::{self, Errno, SysError, dir};
-
-/// How deep below a leaf we follow what a task has made. The kernel's own limit is `cgroup.max.depth`, by default none.
-const DEPTH_MAX: usize = 64;
 
 /// The most bytes of one `cgroup.procs` that we read: some 500,000 processes.
 const PROCS_MAX: usize = 4 << 20;
@@ -68,7 +65,12 @@ impl Cgroup {
             path,
             source,
         })?;
-        self.open_child(name)
+        let opened = self.open_child(name);
+        if opened.is_err() {
+            // Ours, new and empty: nobody would remove it. The first error is the one to tell.
+            let _ = dir::remove_at(self.dir.as_fd(), name);
+        }
+        opened
     }
 
     /// Opens the child group `name`.
@@ -103,7 +105,8 @@ impl Cgroup {
 
     /// Thaws it and everything below it that is frozen, so that signals can be handled.
     pub fn thaw(&self) -> Result<(), CgroupError> {
-        self.walk(0, &mut |group| group.write(c"cgroup.freeze", "thaw", b"0"))
+        let thawed = walk::each(self.dir.as_fd(), &mut |group| dir::write_at(group, c"cgroup.freeze", b"0"));
+        thawed.map_err(|source| self.error("thaw", source))
     }
 
     /// Freezes it with everything below (`cgroup.freeze`, Linux 5.2). Returns before every process stands still.
@@ -121,21 +124,24 @@ impl Cgroup {
     /// goes away meanwhile has none.
     pub fn processes(&self) -> Result<Vec<i32>, CgroupError> {
         let mut pids = Vec::new();
-        self.walk(0, &mut |group| {
-            match dir::read_at(group.dir.as_fd(), c"cgroup.procs", PROCS_MAX) {
-                Ok(text) => {
-                    pids.extend(String::from_utf8_lossy(&text).lines().filter_map(|l| l.parse::<i32>().ok()))
-                }
-                // A threaded group lists its processes at its domain only.
-                Err(SysError { errno: Errno::EOPNOTSUPP | Errno::ENODEV | Errno::ENOENT, .. }) => {}
-                Err(source) => return Err(group.error("list", source)),
-            }
-            Ok(())
-        })?;
-        pids.retain(|pid| *pid > 0);
+        self.each_list(&mut |list| pids.extend(list()))?;
         pids.sort_unstable();
         pids.dedup();
         Ok(pids)
+    }
+
+    /// For this group and each below: shows `visit` what lists the processes of that one group, as often as it is asked.
+    pub fn each_list(&self, visit: &mut dyn FnMut(&dyn Fn() -> Vec<i32>)) -> Result<(), CgroupError> {
+        let walked = walk::each(self.dir.as_fd(), &mut |group| {
+            visit(&|| {
+                // A threaded group lists its processes at its domain only, and one that is gone has none.
+                let text = dir::read_at(group, c"cgroup.procs", PROCS_MAX).unwrap_or_default();
+                let pids = String::from_utf8_lossy(&text);
+                pids.lines().filter_map(|line| line.parse().ok()).filter(|pid| *pid > 0).collect()
+            });
+            Ok(())
+        });
+        walked.map_err(|source| self.error("list", source))
     }
 
     /// Removes the child group `name` with every group below it, deepest first. What is gone already is fine.
@@ -149,7 +155,7 @@ impl Cgroup {
             Err(source) => return Err(CgroupError { action: "remove", path: self.child_path(name), source }),
         }
         match self.open_child(name) {
-            Ok(child) => child.remove_children(0)?,
+            Ok(child) => walk::remove_below(child.as_fd()).map_err(|source| child.error("remove", source))?,
             Err(error) if error.source.errno == Errno::ENOENT => return Ok(()),
             Err(error) => return Err(error),
         }
@@ -159,26 +165,6 @@ impl Cgroup {
         }
     }
 
-    fn remove_children(&self, depth: usize) -> Result<(), CgroupError> {
-        if depth >= DEPTH_MAX {
-            return Err(self.error("remove", SysError::new("unlinkat", Errno::ELOOP)));
-        }
-        for name in self.children()? {
-            match self.open_child(&name) {
-                Ok(child) => child.remove_children(depth + 1)?,
-                Err(error) if error.source.errno == Errno::ENOENT => continue,
-                Err(error) => return Err(error),
-            }
-            match dir::remove_at(self.dir.as_fd(), &name) {
-                Ok(()) | Err(SysError { errno: Errno::ENOENT, .. }) => {}
-                Err(source) => {
-                    return Err(CgroupError { action: "remove", path: self.child_path(&name), source });
-                }
-            }
-        }
-        Ok(())
-    }
-
     /// Names of the groups directly below.
     pub fn children(&self) -> Result<Vec<CString>, CgroupError> {
         match dir::directories(self.dir.as_fd()) {
@@ -186,23 +172,6 @@ impl Cgroup {
             Err(SysError { errno: Errno::ENOENT | Errno::ENODEV, .. }) => Ok(Vec::new()),
             Err(source) => Err(self.error("list", source)),
         }
-    }
-
-    fn walk(
-        &self,
-        depth: usize,
-        visit: &mut dyn FnMut(&Cgroup) -> Result<(), CgroupError>,
-    ) -> Result<(), CgroupError> {
-        visit(self)?;
-        if depth < DEPTH_MAX {
-            for name in self.children()? {
-                // It may be gone by now.
-                if let Ok(child) = self.open_child(&name) {
-                    child.walk(depth + 1, visit)?;
-                }
-            }
-        }
-        Ok(())
     }
 
     /// Writes one of its interface files.

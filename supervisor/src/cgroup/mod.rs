@@ -6,6 +6,7 @@ mod hierarchy;
 mod id;
 pub mod parse;
 mod path;
+mod walk;
 
 pub use dir::{Cgroup, CgroupError};
 pub use events::{Events, Population};

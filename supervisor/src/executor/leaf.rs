@@ -2,15 +2,16 @@
 
 use std::collections::BTreeSet;
 use std::ffi::CString;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::iter::Peekable;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use super::children;
 use crate::cgroup::{Cgroup, CgroupError, Events, Population, parse};
 use crate::sys::{Errno, SysError, dir, pidfd};
 use crate::task::{RunNumber, Signal};
 
-/// How many processes are held by pidfd at a time while a signal goes to all of them.
-const BATCH: usize = 128;
+/// How many processes are held by pidfd at a time, at the most, while a signal goes to all of them.
+const BATCH: usize = 512;
 
 /// A leaf that was made for one run and is never used for another.
 #[derive(Debug)]
@@ -86,16 +87,23 @@ impl Leaf {
     }
 
     /// Sends a signal to each process in it and to each of our children outside of it, beside `main`. Each is held by a pidfd first, and
-    /// then has to be in the list once more: so the handle is of a member and not of a stranger that got its number. INV-2.
+    /// then has to be in its group's list once more: so the handle is of a member and not of a stranger that got its number. INV-2.
     pub(super) fn signal_rest(&self, signal: Signal, main: Option<i32>) {
-        for batch in self.processes().chunks(BATCH) {
-            let held: Vec<_> = batch.iter().filter_map(|pid| Some((*pid, pidfd::open(*pid).ok()?))).collect();
-            let members: BTreeSet<i32> = self.processes().into_iter().collect();
-            for (pid, process) in held {
-                if members.contains(&pid) {
-                    send(process.as_fd(), signal);
+        // Group by group: what has to be listed again is one group, and not all that the task made.
+        let signalled = self.cgroup.each_list(&mut |list| {
+            let mut pids = list().into_iter().peekable();
+            while pids.peek().is_some() {
+                let held = hold(&mut pids);
+                let members: BTreeSet<i32> = list().into_iter().collect();
+                for (pid, process) in held {
+                    if members.contains(&pid) {
+                        send(process.as_fd(), signal);
+                    }
                 }
             }
+        });
+        if let Err(error) = signalled {
+            tracing::warn!(%error, source = %error.source, "not every process was sent its signal, going on");
         }
         self.signal_escaped(signal, main);
     }
@@ -117,6 +125,21 @@ impl Leaf {
         let members: BTreeSet<i32> = self.processes().into_iter().collect();
         children::living().into_iter().filter(|pid| Some(*pid) != main && !members.contains(pid)).collect()
     }
+}
+
+/// Takes the next processes by pidfd, as many as there are descriptors for. Those that have ended are left out.
+fn hold(pids: &mut Peekable<impl Iterator<Item = i32>>) -> Vec<(i32, OwnedFd)> {
+    let mut held = Vec::new();
+    while held.len() < BATCH
+        && let Some(pid) = pids.peek().copied()
+    {
+        match pidfd::open(pid) {
+            Err(SysError { errno: Errno::EMFILE | Errno::ENFILE, .. }) if !held.is_empty() => break,
+            opened => held.extend(opened.map(|process| (pid, process))),
+        }
+        pids.next();
+    }
+    held
 }
 
 /// A process that has just ended needs no signal any more; whether one was ended is seen by looking, not by this result.
