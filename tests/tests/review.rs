@@ -2,7 +2,8 @@
 
 use std::fs;
 use std::io::Write;
-use std::os::unix::process::ExitStatusExt;
+use std::os::fd::AsRawFd;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::Stdio;
 
 use nix::sys::signal::Signal::{SIGINT, SIGTERM};
@@ -83,4 +84,41 @@ fn deep_and_many_groups_are_removed() {
     run.assert_exited(3);
     assert_eq!(run.number("/leftovers_killed"), 1);
     assert_eq!(run.report["left_behind"], serde_json::Value::Null, "{}", run.stderr);
+}
+
+/// `/dev/tty` and another user's terminal cannot be opened again by the executor. Nobody reads this one: that holds up no stop.
+#[test]
+fn a_full_terminal_of_the_callers_holds_up_no_stop() {
+    let place = Place::new("dev-tty");
+    let pty = nix::pty::openpty(None, None).expect("a terminal");
+    let mut command = place.command("sh");
+    command.args([
+        "-c",
+        "exec \"$P\" run --no-audit --cwd \"$FILES\" -- sh -c 'echo yes >ready; exec yes' >/dev/tty",
+    ]);
+    command.env("P", binary()).env("FILES", place.files());
+    let slave = pty.slave.as_raw_fd();
+    // SAFETY: setsid and ioctl are async-signal-safe.
+    unsafe {
+        command.pre_exec(move || {
+            match libc::setsid() == -1 || libc::ioctl(slave, libc::TIOCSCTTY, 0) == -1 {
+                true => Err(std::io::Error::last_os_error()),
+                false => Ok(()),
+            }
+        });
+    }
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let running = Running::spawn_as_is(command);
+    place.wait_line("ready");
+    let leaf = place.leaf("sh");
+    // The pipe to the executor is full too, so the terminal is.
+    wait_until("a task that waits", || {
+        let pid = fs::read_to_string(leaf.join("cgroup.procs")).ok()?;
+        let place = fs::read_to_string(format!("/proc/{}/wchan", pid.trim())).ok()?;
+        place.contains("pipe").then_some(())
+    });
+    running.signal(SIGTERM);
+    let run = running.finish();
+    assert_eq!(run.code(), 143, "{}", run.stderr);
+    assert!(!run.stderr.contains("does not answer"), "{}", run.stderr);
 }

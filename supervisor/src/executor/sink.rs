@@ -15,8 +15,9 @@ pub(super) enum Sink {
     Socket(OwnedFd),
     /// A file: a write is done when it returns.
     File(OwnedFd),
-    /// What could not be opened again. Writable means room for `PIPE_BUF` bytes, so no more than that is written at once.
-    Shared(OwnedFd),
+    /// What could not be opened again: another user's, or `/dev/tty`, which we have not. A write to it waits for room, so none is larger
+    /// than the room that there is for certain when it is writable.
+    Shared { fd: OwnedFd, portion: usize },
 }
 
 /// What came of handing bytes over.
@@ -32,8 +33,12 @@ pub(super) enum Taken {
     Lost,
 }
 
-/// `PIPE_BUF` of Linux.
-const ATOMIC: usize = 4096;
+/// Room of a writable pipe in bytes: `PIPE_BUF` of Linux.
+const ROOM_OF_PIPE: usize = 4096;
+
+/// What a writable terminal takes for certain: its buffers grow by 256 bytes, which count as used with the first byte in them
+/// (drivers/tty/tty_buffer.c), so one byte, and what becomes of it on the way, a tab or a line's end.
+const ROOM_OF_TERMINAL: usize = 1;
 
 impl Sink {
     /// Takes the target.
@@ -41,10 +46,15 @@ impl Sink {
         match fd::identify(target.as_fd()).map(|identity| identity.kind) {
             Ok(Kind::Socket) => Self::Socket(target),
             Ok(Kind::File | Kind::Directory) => Self::File(target),
-            Ok(Kind::Pipe | Kind::Character) | Err(_) => match fd::reopen_for_writing(target.as_fd()) {
-                Ok(own) => Self::Own(own),
-                Err(_) => Self::Shared(target),
-            },
+            Ok(Kind::Pipe) => Self::own_or_shared(target, ROOM_OF_PIPE),
+            Ok(Kind::Character) | Err(_) => Self::own_or_shared(target, ROOM_OF_TERMINAL),
+        }
+    }
+
+    fn own_or_shared(target: OwnedFd, portion: usize) -> Self {
+        match fd::reopen_for_writing(target.as_fd()) {
+            Ok(own) => Self::Own(own),
+            Err(_) => Self::Shared { fd: target, portion },
         }
     }
 
@@ -53,7 +63,7 @@ impl Sink {
         let written = match self {
             Self::Own(fd) | Self::File(fd) => fd::write(fd.as_fd(), bytes),
             Self::Socket(fd) => fd::send(fd.as_fd(), bytes),
-            Self::Shared(fd) => fd::write(fd.as_fd(), &bytes[..bytes.len().min(ATOMIC)]),
+            Self::Shared { fd, portion } => fd::write(fd.as_fd(), &bytes[..bytes.len().min(*portion)]),
         };
         match written {
             Write::Bytes(n) => Taken::Bytes(n),
@@ -66,7 +76,7 @@ impl Sink {
     /// Whether it must be known to be writable before each write.
     pub(super) fn waits_before_write(&self) -> bool {
         match self {
-            Self::Shared(_) => true,
+            Self::Shared { .. } => true,
             Self::Own(_) | Self::Socket(_) | Self::File(_) => false,
         }
     }
@@ -75,7 +85,7 @@ impl Sink {
 impl AsFd for Sink {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
-            Self::Own(fd) | Self::Socket(fd) | Self::File(fd) | Self::Shared(fd) => fd.as_fd(),
+            Self::Own(fd) | Self::Socket(fd) | Self::File(fd) | Self::Shared { fd, .. } => fd.as_fd(),
         }
     }
 }
