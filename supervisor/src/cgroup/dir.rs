@@ -17,6 +17,9 @@ pub struct Cgroup {
     path: String,
 }
 
+/// Lists the processes of one group, anew each time.
+pub type Lister<'l> = &'l dyn Fn() -> Vec<i32>;
+
 /// An operation on a cgroup that failed.
 #[derive(Clone, Debug, thiserror::Error)]
 #[error("cannot {action} cgroup `{path}`{}", advice(.source))]
@@ -131,7 +134,7 @@ impl Cgroup {
     }
 
     /// For this group and each below: shows `visit` what lists the processes of that one group, as often as it is asked.
-    pub fn each_list(&self, visit: &mut dyn FnMut(&dyn Fn() -> Vec<i32>)) -> Result<(), CgroupError> {
+    pub fn each_list(&self, visit: &mut dyn FnMut(Lister<'_>)) -> Result<(), CgroupError> {
         let walked = walk::each(self.dir.as_fd(), &mut |group| {
             visit(&|| {
                 // A threaded group lists its processes at its domain only, and one that is gone has none.

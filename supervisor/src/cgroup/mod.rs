@@ -8,7 +8,7 @@ pub mod parse;
 mod path;
 mod walk;
 
-pub use dir::{Cgroup, CgroupError};
+pub use dir::{Cgroup, CgroupError, Lister};
 pub use events::{Events, Population};
 pub use hierarchy::{Hierarchy, HierarchyError, Layout};
 pub use id::CgroupId;
