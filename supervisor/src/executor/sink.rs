@@ -1,8 +1,8 @@
 //! Where a stream of output goes, written to without ever waiting.
 
-use crate::sys::Errno;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+use crate::sys::Errno;
 use crate::sys::fd::{self, Kind, Write};
 
 /// The target of a stream. The file description that we were given is shared with others, the caller's shell among them, so its flags

@@ -235,7 +235,7 @@ fn giving_up_ends_with_a_stranger_that_writes_for_ever_too() {
 fn a_target_that_cannot_be_opened_again_is_asked_before_each_small_write() {
     let mut rig = Rig::new();
     let (reader, target) = fd::pipe(PipeFlags::ReadNonBlocking).expect("a pipe");
-    (rig.reader, rig.output.sink) = (Some(reader), Sink::Shared(target));
+    (rig.reader, rig.output.sink) = (Some(reader), Sink::Shared { fd: target, portion: 4096 });
     rig.write(10_000);
     for handed_over in [4096, 8192, 10_000] {
         // Without the word of the kernel nothing is written: it could wait.

@@ -73,7 +73,7 @@ fn a_pipe_that_nobody_reads_is_found_closed_by_the_first_write() {
 #[test]
 fn a_shared_target_gets_no_more_than_it_has_room_for() {
     let (_reader, target) = fd::pipe(PipeFlags::ReadNonBlocking).expect("a pipe");
-    let sink = Sink::Shared(target);
+    let sink = Sink::Shared { fd: target, portion: ROOM_OF_PIPE };
     assert!(sink.waits_before_write());
     assert_eq!(sink.write(&[0; 10_000]), Taken::Bytes(4096));
     assert_eq!(sink.write(b"x"), Taken::Bytes(1));
