@@ -1,7 +1,7 @@
 //! How a task ends: by itself, by a stop, by a kill. Every place is empty afterwards, or the test fails.
 
 use nix::sys::signal::Signal::{SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGTERM};
-use tests::Place;
+use tests::{Place, wait_until};
 
 /// Seconds in the report's unit.
 const SECOND: u64 = 1_000_000;
@@ -158,6 +158,26 @@ fn until_all_waits_for_the_last_process() {
     run.assert_proven();
 }
 
+/// A task that was stopped (SIGSTOP, Ctrl-Z) can handle its signal only when it goes on: as with a frozen one, it is let. Its children, too.
+#[test]
+fn a_stopped_task_goes_on_for_its_stop_signal() {
+    let place = Place::new("stopped");
+    let script = "trap 'exit 9' TERM; (trap 'echo child; exit' TERM; echo yes >child; sh -c 'kill -STOP $PPID'; \
+                  while :; do sleep 0.02; done) & while [ ! -s child ]; do sleep 0.01; done; echo $$ >ready; kill -STOP $$; \
+                  while :; do sleep 0.02; done";
+    let running = place.shell(&["--grace", "10m"], script);
+    let main = place.wait_line("ready");
+    wait_until("a stopped task", || {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", main.trim())).ok()?;
+        stat.rsplit_once(") ")?.1.starts_with('T').then_some(())
+    });
+    running.signal(SIGTERM);
+    let run = running.finish();
+    run.assert_exited(9);
+    assert_eq!(run.text(), "child\n");
+    run.assert_proven();
+}
+
 /// Case 25: no grace means no signal that could be handled.
 #[test]
 fn without_grace_nothing_is_asked_first() {
@@ -194,7 +214,7 @@ fn a_fork_bomb_is_gone_within_a_second() {
     let options = ["--user", &user, "--group", &user, "--rlimit", "nproc=100", "--grace", "0"];
     let running = place.program(&options, &["perl", "-e", "$SIG{TERM} = 'IGNORE'; fork while 1"]);
     let leaf = place.leaf("perl");
-    tests::wait_until("a full bomb", || {
+    wait_until("a full bomb", || {
         let members = std::fs::read_to_string(leaf.join("cgroup.procs")).ok()?;
         (members.lines().count() >= 100).then_some(())
     });

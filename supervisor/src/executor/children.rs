@@ -75,6 +75,11 @@ pub(crate) fn living() -> Vec<i32> {
     .collect()
 }
 
+/// Whether the process stands still because of a signal, as `/proc` says.
+pub(super) fn is_stopped(pid: i32) -> bool {
+    stat(pid).is_some_and(|stat| stat.state == ProcessState::Stopped)
+}
+
 fn stat(pid: i32) -> Option<parse::Stat> {
     parse::stat(&std::fs::read(format!("/proc/{pid}/stat")).ok()?).ok()
 }

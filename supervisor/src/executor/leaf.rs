@@ -97,7 +97,7 @@ impl Leaf {
                 let members: BTreeSet<i32> = list().into_iter().collect();
                 for (pid, process) in held {
                     if members.contains(&pid) {
-                        send(process.as_fd(), signal);
+                        ask(process.as_fd(), pid, signal);
                     }
                 }
             }
@@ -114,7 +114,7 @@ impl Leaf {
         let escaped = self.escaped(main);
         for pid in &escaped {
             if let Ok(process) = pidfd::open(*pid) {
-                send(process.as_fd(), signal);
+                ask(process.as_fd(), *pid, signal);
             }
         }
         escaped
@@ -140,6 +140,15 @@ fn hold(pids: &mut Peekable<impl Iterator<Item = i32>>) -> Vec<(i32, OwnedFd)> {
         pids.next();
     }
     held
+}
+
+/// Sends a signal that the process may handle, and lets it do so: one that was stopped (SIGSTOP, SIGTSTP) is continued.
+pub(super) fn ask(process: BorrowedFd<'_>, pid: i32, signal: Signal) {
+    send(process, signal);
+    // Only the question is put by number: what is continued is the process of the pidfd.
+    if children::is_stopped(pid) {
+        send(process, Signal::CONT);
+    }
 }
 
 /// A process that has just ended needs no signal any more; whether one was ended is seen by looking, not by this result.

@@ -312,7 +312,7 @@ impl Executor {
             Effect::Thaw => self.freeze(Freeze::Off),
             Effect::SignalMain(signal) => {
                 if let Some(main) = main {
-                    leaf::send(main.pidfd.as_fd(), signal);
+                    leaf::ask(main.pidfd.as_fd(), main.pid, signal);
                 }
             }
             Effect::SignalRest(signal) => {

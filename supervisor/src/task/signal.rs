@@ -31,6 +31,8 @@ impl Signal {
     pub const KILL: Self = Self(9);
     /// SIGTERM.
     pub const TERM: Self = Self(15);
+    /// Goes on after a stop.
+    pub const CONT: Self = Self(18);
 
     /// The signal with this number.
     pub fn from_number(number: u8) -> Option<Self> {
