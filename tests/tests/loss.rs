@@ -45,6 +45,15 @@ fn a_dead_executor_is_no_success() {
     }
 }
 
+/// The same when it is the task that does it: a root task can, and it gains nothing.
+#[test]
+fn a_task_that_kills_its_executor_is_ended() {
+    let place = Place::new("parricide");
+    let run = place.shell(&[], "kill -9 $PPID; while :; do sleep 0.02; done").finish();
+    assert_eq!(run.code(), 125, "{}", run.stderr);
+    assert!(run.stderr.contains("executor was killed by signal 9"), "{}", run.stderr);
+}
+
 /// The keeper is not needed for a task to live on and to end in good order; what it would have removed is removed.
 #[test]
 fn without_its_keeper_a_task_goes_on_to_its_own_end() {

@@ -197,3 +197,29 @@ fn a_file_that_was_there_before_is_kept() {
     let text = fs::read_to_string(&report).expect("read");
     assert!(serde_json::from_str::<serde_json::Value>(&text).is_ok(), "{} bytes", text.len());
 }
+
+/// A name is a name and no path: it can neither leave the tree nor be taken for one of the files in a cgroup.
+#[test]
+fn odd_names_are_no_obstacle() {
+    let place = Place::new("names");
+    let long = "x".repeat(128);
+    let names = [
+        ("a/b", "a%2fb"),
+        ("..", "%2e."),
+        (".", "%2e"),
+        ("cgroup.procs", "cgroup%2eprocs"),
+        ("%", "%25"),
+        ("-x", "-x"),
+        ("two words", "two%20words"),
+        ("Größe", "Größe"),
+        (&long, &long),
+    ];
+    for (name, directory) in names {
+        let option = format!("--name={name}");
+        let run = place.run_reported(&[&option, "--no-audit", "--", "cat", "/proc/self/cgroup"]);
+        assert_eq!(run.code(), 0, "{name}: {}", run.stderr);
+        let leaf = format!("/tasks/{directory}/run-1\n");
+        assert!(run.text().contains(&leaf), "{name}: {}", run.text());
+        assert_eq!(run.report["task"], name);
+    }
+}
