@@ -1,13 +1,22 @@
 //! What a hostile look at the core has found: odd surroundings and strangers' deeds that once broke it. Each test names the fault.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::Write;
 use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStringExt;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use nix::sys::signal::Signal::{SIGINT, SIGTERM};
 use tests::{Place, Running, binary, wait_until};
+
+/// `sh -c SCRIPT` in the place, where `$P` is proctor: for what a caller does before it execs proctor.
+fn caller(place: &Place, script: &str) -> Command {
+    let mut command = place.command("sh");
+    command.arg("-c").arg(script).env("P", binary()).env("FILES", place.files());
+    command
+}
 
 /// Clock ticks that a process has used.
 fn ticks(pid: i32) -> u64 {
@@ -91,12 +100,8 @@ fn deep_and_many_groups_are_removed() {
 fn a_full_terminal_of_the_callers_holds_up_no_stop() {
     let place = Place::new("dev-tty");
     let pty = nix::pty::openpty(None, None).expect("a terminal");
-    let mut command = place.command("sh");
-    command.args([
-        "-c",
-        "exec \"$P\" run --no-audit --cwd \"$FILES\" -- sh -c 'echo yes >ready; exec yes' >/dev/tty",
-    ]);
-    command.env("P", binary()).env("FILES", place.files());
+    let script = "exec \"$P\" run --no-audit --cwd \"$FILES\" -- sh -c 'echo yes >ready; exec yes' >/dev/tty";
+    let mut command = caller(&place, script);
     let slave = pty.slave.as_raw_fd();
     // SAFETY: setsid and ioctl are async-signal-safe.
     unsafe {
@@ -121,4 +126,36 @@ fn a_full_terminal_of_the_callers_holds_up_no_stop() {
     let run = running.finish();
     assert_eq!(run.code(), 143, "{}", run.stderr);
     assert!(!run.stderr.contains("does not answer"), "{}", run.stderr);
+}
+
+/// What cannot be started is named in a message of bounded length, however long its name is.
+#[test]
+fn a_program_of_any_length_is_not_found_in_one_line() {
+    let place = Place::new("long");
+    let long = "a".repeat(100_000);
+    let odd = std::ffi::OsString::from_vec(vec![0xff; 3000]);
+    for (program, code) in [(std::ffi::OsString::from(long), 126), (odd, 126)] {
+        let run = place.run_reported(&[OsStr::new("--no-audit"), OsStr::new("--"), &program]);
+        assert_eq!(run.code(), code, "{:.300}", run.stderr);
+        assert_eq!(run.report["outcome"]["kind"], "not_started");
+        assert_eq!(run.stderr.lines().count(), 1, "{:.300}", run.stderr);
+    }
+}
+
+/// The caller's limits are the task's. Proctor needs more descriptors than such a task, and no signal may end it half-way.
+#[test]
+fn tight_limits_of_the_caller_bind_the_task_only() {
+    let place = Place::new("limits");
+    let script = "ulimit -Sn 10; exec \"$P\" run -- sh -c 'ulimit -Sn; exit 3'";
+    let run = Running::spawn(caller(&place, script)).finish();
+    assert_eq!((run.code(), run.text().as_str()), (3, "10\n"), "{}", run.stderr);
+
+    let script = "ulimit -n 10; exec \"$P\" run --no-audit -- true";
+    let run = Running::spawn(caller(&place, script)).finish();
+    assert_eq!((run.code(), run.stderr.lines().count()), (125, 1), "{}", run.stderr);
+
+    let script = "ulimit -f 0; exec \"$P\" run --no-audit -- true";
+    let run = Running::spawn(caller(&place, script)).finish();
+    assert_eq!(run.code(), 125, "{}", run.stderr);
+    assert!(run.stderr.contains("File too large"), "{}", run.stderr);
 }

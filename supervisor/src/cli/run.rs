@@ -87,7 +87,13 @@ enum UntilArg {
 
 /// Runs the task in the foreground.
 pub(super) fn run(args: RunArgs) -> ExitCode {
-    let prepared = spec(&args).and_then(|spec| Ok((spec, ReportFile::open(args.report.as_deref())?)));
+    // Where it does not work, a write beyond the limit ends us, as it did before.
+    let _ = signal::survive_large_files();
+    let prepared = spec(&args).and_then(|spec| {
+        // The spec holds the caller's limits by now, for the task.
+        allow_open_files()?;
+        Ok((spec, ReportFile::open(args.report.as_deref())?))
+    });
     let (spec, report_file) = match prepared {
         Ok(prepared) => prepared,
         Err(reason) => {
@@ -273,6 +279,21 @@ fn rlimit(text: &str) -> Result<ResourceLimit, String> {
         return Err(format!("`{text}` is no limit: the soft value is above the hard one"));
     }
     Ok(ResourceLimit { resource: resource as u32, soft, hard })
+}
+
+/// How many open files `proctor run` needs, at the least, without the audit.
+const OPEN_FILES: u64 = 32;
+
+/// Raises the limit on open files for proctor's own processes.
+fn allow_open_files() -> Result<(), String> {
+    match process::allow_open_files() {
+        Ok(limit) if limit < OPEN_FILES => Err(format!(
+            "only {limit} files may be open, proctor needs {OPEN_FILES}: raise the hard limit (ulimit -Hn); the task can have a lower one \
+             by --rlimit nofile=N"
+        )),
+        // What cannot be raised may be enough.
+        Ok(_) | Err(_) => Ok(()),
+    }
 }
 
 fn own_stdio() -> crate::sys::Result<[OwnedFd; 3]> {

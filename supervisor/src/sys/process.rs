@@ -81,6 +81,18 @@ pub fn limit(resource: u32) -> Result<Limit> {
     Ok(Limit { resource, soft: limit.rlim_cur, hard: limit.rlim_max })
 }
 
+/// Raises our limit on open files as far as we may without a right to it: from the soft to the hard value, which it gives. Programs that
+/// we start inherit it.
+pub fn allow_open_files() -> Result<u64> {
+    let Limit { resource, soft: _, hard } = limit(libc::RLIMIT_NOFILE as u32)?;
+    let raised = libc::rlimit64 { rlim_cur: hard, rlim_max: hard };
+    // SAFETY: `raised` is valid for the call.
+    if unsafe { libc::setrlimit64(resource as _, &raised) } < 0 {
+        return Err(SysError::last("setrlimit"));
+    }
+    Ok(hard)
+}
+
 /// Our file mode creation mask. Reading it by `umask(2)` would change it for a moment, so it is read from `/proc/self/status`.
 pub fn umask() -> Option<u32> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;

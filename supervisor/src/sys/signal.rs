@@ -46,6 +46,13 @@ pub fn hear_of_children() -> Result<()> {
     SysError::from_nix("sigaction", unsafe { sigaction(Signal::SIGCHLD, &default) }).map(drop)
 }
 
+/// Makes a write beyond `RLIMIT_FSIZE` an error (`EFBIG`) in this process, in place of its death by SIGXFSZ.
+pub fn survive_large_files() -> Result<()> {
+    let ignore = SigAction::new(SigHandler::SigIgn, SaFlags::empty(), SigSet::empty());
+    // SAFETY: to ignore a signal runs no code of ours.
+    SysError::from_nix("sigaction", unsafe { sigaction(Signal::SIGXFSZ, &ignore) }).map(drop)
+}
+
 /// Gives the signals that ask a program to end or to stop their default action; those that are ignored stay so.
 pub fn let_go() {
     let default = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());
