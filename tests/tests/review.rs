@@ -18,6 +18,14 @@ fn caller(place: &Place, script: &str) -> Command {
     command
 }
 
+/// As [`wait_until`], without a pause: for what is over in less than one.
+fn wait_closely(what: &str, mut look: impl FnMut() -> Option<()>) {
+    let begin = std::time::Instant::now();
+    while look().is_none() {
+        assert!(begin.elapsed() < tests::PATIENCE, "waited in vain for: {what}");
+    }
+}
+
 /// Clock ticks that a process has used.
 fn ticks(pid: i32) -> u64 {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).expect("a living process");
@@ -158,4 +166,26 @@ fn tight_limits_of_the_caller_bind_the_task_only() {
     let run = Running::spawn(caller(&place, script)).finish();
     assert_eq!(run.code(), 125, "{}", run.stderr);
     assert!(run.stderr.contains("File too large"), "{}", run.stderr);
+}
+
+/// A Ctrl-C goes to the whole foreground group, and the keeper is in it until it leads a session of its own: the task is stopped and the
+/// keeper lives.
+#[test]
+fn a_ctrl_c_during_the_start_is_a_stop() {
+    let place = Place::new("early");
+    for attempt in 0..40 {
+        let mut command = place.command(binary());
+        command.args(["run", "--no-audit", "--", "sleep", "1000"]).process_group(0);
+        let running = Running::spawn(command);
+        let group = nix::unistd::Pid::from_raw(running.pid());
+        wait_closely("the keeper's process", || {
+            let members = fs::read_to_string(place.cgroup().join("cgroup.procs")).ok()?;
+            (members.lines().count() > 1).then_some(())
+        });
+        // A different moment each time, from the fork on.
+        (0..attempt * 2000).for_each(|step| _ = std::hint::black_box(step));
+        nix::sys::signal::killpg(group, SIGINT).expect("signal the group");
+        let run = running.finish();
+        assert!([143, 137].contains(&run.code()), "attempt {attempt}: {} {}", run.status, run.stderr);
+    }
 }

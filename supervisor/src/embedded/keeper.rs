@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 use super::channel::Channel;
 use super::error::RunError;
 use crate::keeper::{SUBCOMMAND, TITLE_ROOM};
+use crate::sys::signal::HeldBack;
 use crate::sys::socket;
 use crate::task::TaskId;
 use crate::wire::{FromKeeper, KeeperSetup, OutputPlan, ToKeeper};
@@ -29,13 +30,13 @@ impl Keeper {
     /// Starts a keeper from our own program file. Nothing is made yet that would have to be removed.
     pub(super) fn spawn() -> Result<Self, RunError> {
         let (ours, theirs) = socket::pair().map_err(RunError::sys("make a socket for the keeper"))?;
-        let process = Command::new("/proc/self/exe")
-            .arg0("proctor")
-            .args([SUBCOMMAND, &" ".repeat(TITLE_ROOM)])
-            .stdin(Stdio::from(theirs))
-            .stdout(Stdio::null())
-            .spawn()
-            .map_err(RunError::io("start the keeper"))?;
+        let mut command = Command::new("/proc/self/exe");
+        command.arg0("proctor").args([SUBCOMMAND, &" ".repeat(TITLE_ROOM)]);
+        command.stdin(Stdio::from(theirs)).stdout(Stdio::null());
+        // Until it leads a session of its own, a Ctrl-C reaches it as it reaches us.
+        let held_back = HeldBack::begin().map_err(RunError::sys("hold signals back"))?;
+        let process = command.spawn().map_err(RunError::io("start the keeper"))?;
+        drop(held_back);
         let channel = Channel::new(ours).map_err(RunError::sys("wait for the keeper"))?;
         Ok(Self { process, channel })
     }

@@ -15,7 +15,8 @@ pub fn block_all() -> Result<()> {
     SysError::from_nix("sigprocmask", sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::all()), None))
 }
 
-/// Holds back all signals to this thread while it lives. What came meanwhile is delivered at its end.
+/// Holds back all signals to this thread while it lives. What came meanwhile is delivered at its end. A process that is started meanwhile
+/// begins with all of them blocked: no signal meets it before it is ready for any.
 #[derive(Debug)]
 pub struct HeldBack(SigSet);
 
