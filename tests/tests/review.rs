@@ -189,3 +189,16 @@ fn a_ctrl_c_during_the_start_is_a_stop() {
         assert!([143, 137].contains(&run.code()), "attempt {attempt}: {} {}", run.status, run.stderr);
     }
 }
+
+/// With the /proc of another pid namespace the numbers there are other processes': who has left the leaf would not be found, and a stranger
+/// of the same number taken for it.
+#[test]
+fn another_namespaces_proc_is_refused() {
+    let place = Place::new("proc");
+    for (options, code) in [("-pf", 125), ("-pf --mount-proc", 3)] {
+        let script = format!("exec unshare {options} \"$P\" run --no-audit -- sh -c 'exit 3'");
+        let run = Running::spawn(caller(&place, &script)).finish();
+        assert_eq!(run.code(), code, "{}", run.stderr);
+        assert_eq!(run.stderr.contains("--mount-proc"), code == 125, "{}", run.stderr);
+    }
+}

@@ -29,6 +29,12 @@ pub enum RunError {
     /// There is no cgroup v2 to work in.
     #[error("no cgroup to run the task in: {0}; see `proctor doctor`")]
     Hierarchy(HierarchyError),
+    /// `/proc` is not that of our pid namespace.
+    #[error(
+        "/proc is not there or shows another pid namespace, so the task's processes could not be found: mount it \
+         (mount -t proc proc /proc; unshare does it with --mount-proc)"
+    )]
+    Proc,
     /// The audit was required and cannot be had.
     #[error(
         "the audit is required and not active: {why}; see `proctor doctor`, or run without --require-audit"

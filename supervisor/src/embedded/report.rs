@@ -292,6 +292,7 @@ impl RunError {
             Self::Sys { .. }
             | Self::Io { .. }
             | Self::Hierarchy(_)
+            | Self::Proc
             | Self::AuditRequired { .. }
             | Self::KeeperDied
             | Self::Wire(_) => OWN_FAILURE,

@@ -34,6 +34,9 @@ pub(super) async fn run(request: Request, notice: &mut dyn FnMut(&str)) -> Resul
     let Request { spec, audit: wish, stdio: given, interrupt } = request;
     let started_wall = clock::wall();
     let mut signals = Signals::new()?;
+    if !process::is_proc_ours() {
+        return Err(RunError::Proc);
+    }
     let mut proof = Proof::begin(wish)?;
     let hierarchy = Hierarchy::find().map_err(RunError::Hierarchy)?;
     let parent = hierarchy.open_own().map_err(RunError::Hierarchy)?;

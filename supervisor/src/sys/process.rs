@@ -11,6 +11,12 @@ pub fn id() -> i32 {
     nix::unistd::getpid().as_raw()
 }
 
+/// Whether `/proc` is there and names processes by the numbers of our own pid namespace.
+pub fn is_proc_ours() -> bool {
+    let own = std::fs::read_link("/proc/self");
+    own.is_ok_and(|own| own.to_str().and_then(|own| own.parse().ok()) == Some(id()))
+}
+
 /// The session that we lead from now on: no terminal's Ctrl-C reaches us any more.
 ///
 /// # Errors
