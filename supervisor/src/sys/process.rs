@@ -90,7 +90,7 @@ pub fn limit(resource: u32) -> Result<Limit> {
 /// Raises our limit on open files as far as we may without a right to it: from the soft to the hard value, which it gives. Programs that
 /// we start inherit it.
 pub fn allow_open_files() -> Result<u64> {
-    let Limit { resource, soft: _, hard } = limit(libc::RLIMIT_NOFILE as u32)?;
+    let Limit { resource, soft: _, hard } = limit(libc::RLIMIT_NOFILE)?;
     let raised = libc::rlimit64 { rlim_cur: hard, rlim_max: hard };
     // SAFETY: `raised` is valid for the call.
     if unsafe { libc::setrlimit64(resource as _, &raised) } < 0 {
