@@ -315,44 +315,6 @@ fn take_maps(made: Vec<Made>) -> Result<Maps, AuditError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::Instant;
-
-    #[test]
-    #[ignore = "prints what each step of a load costs: run as root, with --release and --nocapture"]
-    fn cost() {
-        for _ in 0..5 {
-            let mut last = Instant::now();
-            let mut step = |name: &str| {
-                println!("{name:10} {:6.2} ms", last.elapsed().as_secs_f64() * 1e3);
-                last = Instant::now();
-            };
-            let bytes = object_bytes().unwrap();
-            let mut object = Object::parse(&bytes).unwrap();
-            step("object");
-            let mut made = make_maps(&mut object).unwrap();
-            step("maps");
-            let types = fs::read(VMLINUX).unwrap();
-            step("read BTF");
-            let kernel = Kernel::find(&Btf::scan(&types, WANTED).unwrap(), Level::Anomalies).unwrap();
-            step("scan BTF");
-            make_constants(&mut object, &kernel, &mut made).unwrap();
-            relocate(&mut object, &made).unwrap();
-            step("relocate");
-            let loaded = load_programs(&object, &kernel).unwrap();
-            step("verifier");
-            let links: Vec<_> =
-                loaded.iter().map(|loaded| bpf::attach_tracing_program(loaded.fd.as_fd()).unwrap()).collect();
-            step("attach");
-            let maps = take_maps(made).unwrap();
-            drop((object, types));
-            step("rest");
-            drop(links);
-            step("detach");
-            drop((maps, loaded));
-            step("unload");
-            println!();
-        }
-    }
 
     #[test]
     fn the_log_is_cut_to_its_end() {

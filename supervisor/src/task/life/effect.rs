@@ -23,9 +23,9 @@ pub enum Effect {
     KillEscaped,
     /// Tell that it cannot be ended for now, with the processes that are left.
     ReportStuck,
-    /// Everything is dead: read what the pipes hold, hand it over, say [`Event::Drained`].
+    /// Everything is dead: read what the pipes hold, hand it over, say [`super::Event::Drained`].
     Drain,
-    /// Stop handing over output, say [`Event::Drained`].
+    /// Stop handing over output, say [`super::Event::Drained`].
     GiveUpOutput,
     /// The run is over: remove its leaf, record and tell the result.
     Finish(RunEnd),
