@@ -33,6 +33,9 @@ pub const SUBCOMMAND: &str = "keeper";
 /// Room for a title in the keeper's arguments: its executors write the task's name there, for `ps`.
 pub const TITLE_ROOM: usize = 160;
 
+/// How long a new executor may take to say that it lives.
+const SPEAK_WITHIN: Duration = Duration::from_secs(5);
+
 /// How often an end that does not come is tried again.
 const AGAIN: Duration = Duration::from_millis(50);
 
@@ -68,6 +71,13 @@ fn birth(proof: SingleThreaded, tree: &Tree) -> Result<Birth, StartFailure> {
         }
         Fork::Parent(child) => {
             drop(tell);
+            let mut poll = Poll::<1>::new();
+            let spoke = poll.add(hear.as_fd(), Interest::Read);
+            poll.wait(Some(SPEAK_WITHIN)).map_err(failed)?;
+            if !poll.ready(spoke) {
+                // Frozen, or on a machine that is overwhelmed: not dead, and its end would be heard of like any other's.
+                return Ok(Birth::Lives(child));
+            }
             match fd::read(hear.as_fd(), &mut [0]).map_err(failed)? {
                 fd::Read::Bytes(_) | fd::Read::Empty => Ok(Birth::Lives(child)),
                 fd::Read::End => {
