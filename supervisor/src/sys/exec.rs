@@ -161,7 +161,7 @@ pub fn spawn(image: &Image, cgroup: BorrowedFd<'_>, stdio: [BorrowedFd<'_>; 3]) 
     let stdio = stdio.each_ref().map(|fd| fd.as_raw_fd());
     let write = fd::duplicate(write.as_fd())?;
     // SAFETY: `run` makes only async-signal-safe system calls, does not allocate, and ends in execve or _exit.
-    match unsafe { clone_into(cgroup) }? {
+    match unsafe { clone_into(Some(cgroup)) }? {
         // SAFETY: we are the child.
         None => unsafe { run(image, stdio, write.as_raw_fd()) },
         Some(child) => Ok(Spawned { child, report: read }),

@@ -41,24 +41,27 @@ pub enum Fork {
 /// type; `EAGAIN`: a process limit is reached.
 pub fn into_cgroup(_proof: SingleThreaded, cgroup: BorrowedFd<'_>) -> Result<Fork> {
     // SAFETY: the proof says that we are single-threaded, so the child may run any code, like after fork(2).
-    match unsafe { clone_into(cgroup) }? {
+    match unsafe { clone_into(Some(cgroup)) }? {
         None => Ok(Fork::Child),
         Some(child) => Ok(Fork::Parent(child)),
     }
 }
 
-/// `clone3` without shared memory. None in the child.
+/// `clone3(CLONE_PIDFD)` without shared memory, into this cgroup if one is given (`CLONE_INTO_CGROUP`). None in the child.
 ///
 /// # Safety
 /// In a process with several threads the child must do nothing that is not async-signal-safe before it execs or exits.
-pub(super) unsafe fn clone_into(cgroup: BorrowedFd<'_>) -> Result<Option<Child>> {
+pub(super) unsafe fn clone_into(cgroup: Option<BorrowedFd<'_>>) -> Result<Option<Child>> {
     let mut pidfd: libc::c_int = -1;
     // SAFETY: clone_args is plain data for which zero means "not used".
     let mut args: libc::clone_args = unsafe { std::mem::zeroed() };
-    args.flags = (libc::CLONE_PIDFD as u64) | CLONE_INTO_CGROUP;
+    args.flags = libc::CLONE_PIDFD as u64;
     args.pidfd = &raw mut pidfd as u64;
     args.exit_signal = libc::SIGCHLD as u64;
-    args.cgroup = cgroup.as_raw_fd() as u64;
+    if let Some(cgroup) = cgroup {
+        args.flags |= CLONE_INTO_CGROUP;
+        args.cgroup = cgroup.as_raw_fd() as u64;
+    }
     // SAFETY: `args` has the size that we say; without CLONE_VM the child gets its own copy of the stack and returns here like fork.
     let pid = unsafe { libc::syscall(libc::SYS_clone3, &raw const args, size_of::<libc::clone_args>()) };
     match pid {

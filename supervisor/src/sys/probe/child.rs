@@ -1,6 +1,6 @@
 //! A child that does nothing: to see whether `clone3`, pidfds and cgroups work.
 
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use nix::errno::Errno;
@@ -8,10 +8,8 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::wait::{Id, WaitPidFlag, WaitStatus, waitid};
 use nix::unistd::Pid;
 
-use super::super::{Result, SysError};
-
-/// Not of the right type in libc: include/uapi/linux/sched.h.
-const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
+use super::super::fork::{Child, clone_into};
+use super::super::{Result, SysError, pidfd};
 
 /// What the child does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,28 +45,11 @@ impl ProbeChild {
     /// As clone3(2); `ENOSYS`: the kernel is older than 5.3, or a seccomp filter hides the call; `E2BIG`: older than 5.7.
     pub fn spawn(cgroup: Option<BorrowedFd<'_>>, task: Task) -> Result<Self> {
         let (waits, life) = SysError::from_nix("pipe2", nix::unistd::pipe2(nix::fcntl::OFlag::O_CLOEXEC))?;
-        let mut pidfd: libc::c_int = -1;
-        // SAFETY: clone_args is plain data for which zero means "not used".
-        let mut args: libc::clone_args = unsafe { std::mem::zeroed() };
-        args.flags = libc::CLONE_PIDFD as u64;
-        args.pidfd = &raw mut pidfd as u64;
-        args.exit_signal = libc::SIGCHLD as u64;
-        if let Some(cgroup) = cgroup {
-            args.flags |= CLONE_INTO_CGROUP;
-            args.cgroup = cgroup.as_raw_fd() as u64;
-        }
-        // SAFETY: `args` has the size that we say. Without CLONE_VM the child has its own copy of the memory and returns here; there it
-        // makes system calls only, so that locks which other threads hold at this moment do not matter.
-        let pid = unsafe { libc::syscall(libc::SYS_clone3, &raw const args, size_of::<libc::clone_args>()) };
-        match pid {
+        // SAFETY: the child makes system calls only and ends in _exit, so that locks which other threads hold at this moment do not matter.
+        match unsafe { clone_into(cgroup) }? {
             // SAFETY: we are the child.
-            0 => unsafe { be_child(task, waits.as_raw_fd(), life.as_raw_fd()) },
-            pid if pid > 0 => {
-                // SAFETY: with CLONE_PIDFD the kernel stored a new descriptor there, which nobody else owns.
-                let pidfd = unsafe { OwnedFd::from_raw_fd(pidfd) };
-                Ok(Self { pid: pid as i32, pidfd, life: Some(life) })
-            }
-            _ => Err(SysError::last("clone3")),
+            None => unsafe { be_child(task, waits.as_raw_fd(), life.as_raw_fd()) },
+            Some(Child { pid, pidfd }) => Ok(Self { pid, pidfd, life: Some(life) }),
         }
     }
 
@@ -82,17 +63,7 @@ impl ProbeChild {
     /// # Errors
     /// As pidfd_send_signal(2).
     pub fn signal(&self, signal: i32) -> Result<()> {
-        // SAFETY: a null siginfo means "as kill(2) would"; the descriptor is ours for the time of the call.
-        let result = unsafe {
-            libc::syscall(
-                libc::SYS_pidfd_send_signal,
-                self.pidfd.as_raw_fd(),
-                signal,
-                std::ptr::null::<libc::siginfo_t>(),
-                0,
-            )
-        };
-        if result < 0 { Err(SysError::last("pidfd_send_signal")) } else { Ok(()) }
+        pidfd::send_signal(self.pidfd.as_fd(), signal)
     }
 
     /// Waits until it has ended, without reaping it.
