@@ -202,3 +202,26 @@ fn another_namespaces_proc_is_refused() {
         assert_eq!(run.stderr.contains("--mount-proc"), code == 125, "{}", run.stderr);
     }
 }
+
+/// A cgroup's path may hold any bytes, and each that is no text is shown as three: the message to the keeper has room for it.
+#[test]
+fn a_callers_cgroup_may_have_any_name() {
+    let place = Place::new("bytes");
+    let script = "for i in $(seq 15); do mkdir -p \"$NAME\"; cd \"$NAME\"; done; echo $$ >cgroup.procs; cd /; \
+                  exec \"$P\" run --no-audit -- sh -c 'exit 3'";
+    let name = std::ffi::OsString::from_vec(vec![0xff; 200]);
+    let mut command = caller(&place, script);
+    command.env("NAME", &name).current_dir(place.cgroup());
+    let run = Running::spawn(command).finish();
+    // What the caller made is the caller's to remove.
+    let mut groups: Vec<_> = (1..=15)
+        .scan(place.cgroup().to_owned(), |dir, _| {
+            dir.push(&name);
+            Some(dir.clone())
+        })
+        .collect();
+    while let Some(group) = groups.pop() {
+        fs::remove_dir(group).expect("an empty group");
+    }
+    assert_eq!(run.code(), 3, "{}", run.stderr);
+}

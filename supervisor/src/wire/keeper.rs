@@ -91,7 +91,8 @@ impl ToKeeper {
     pub fn encode(&self) -> Vec<u8> {
         match self {
             Self::Setup(KeeperSetup { root, parent }) => {
-                Writer::new(1).bytes(root.as_bytes()).bytes(parent.as_bytes())
+                // Each byte of a cgroup's name that is no text is shown as three.
+                Writer::new(1).bytes(root.as_bytes()).text(parent, PATH_MAX)
             }
             Self::Start { task, output } => {
                 let output = match output {
