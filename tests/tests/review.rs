@@ -136,6 +136,24 @@ fn a_full_terminal_of_the_callers_holds_up_no_stop() {
     assert!(!run.stderr.contains("does not answer"), "{}", run.stderr);
 }
 
+/// Whoever has the master side of a terminal as stdout means that terminal: its file, opened again, would be another one.
+#[test]
+fn output_to_the_master_side_of_a_terminal_arrives() {
+    let place = Place::new("master");
+    let pty = nix::pty::openpty(None, None).expect("a terminal");
+    let mut command = place.command(binary());
+    command.args(["run", "--no-audit", "--", "echo", "hello"]);
+    command.stdin(Stdio::null()).stdout(pty.master.try_clone().expect("a duplicate")).stderr(Stdio::piped());
+    let run = Running::spawn_as_is(command).finish();
+    assert_eq!(run.code(), 0, "{}", run.stderr);
+    // So that what does not come fails the test and does not stop it.
+    let at_once = nix::fcntl::FcntlArg::F_SETFL(nix::fcntl::OFlag::O_NONBLOCK);
+    nix::fcntl::fcntl(&pty.slave, at_once).expect("set the flags");
+    let mut line = [0; 100];
+    let length = nix::unistd::read(&pty.slave, &mut line).expect("a line");
+    assert_eq!(&line[..length], b"hello\n");
+}
+
 /// What cannot be started is named in a message of bounded length, however long its name is.
 #[test]
 fn a_program_of_any_length_is_not_found_in_one_line() {

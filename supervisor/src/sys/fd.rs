@@ -142,11 +142,22 @@ pub fn set_nonblocking(fd: BorrowedFd<'_>) -> Result<()> {
 /// Opens the file behind `fd` once more for writing without waiting: a file description of our own, whose flags nobody shares.
 ///
 /// # Errors
-/// `ENXIO` for a socket or a FIFO without a reader (a pipe without a name opens all the same); `EACCES`; `ENOENT` without /proc.
+/// `ENXIO` for a socket, a FIFO without a reader (a pipe without a name opens all the same) or the master side of a terminal, whose file
+/// makes a new terminal each time it is opened; `EACCES`; `ENOENT` without /proc.
 pub fn reopen_for_writing(fd: BorrowedFd<'_>) -> Result<OwnedFd> {
+    if is_master(fd) {
+        return Err(SysError::new("open", Errno::ENXIO));
+    }
     let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
     let flags = OFlag::O_WRONLY | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC | OFlag::O_NOCTTY | OFlag::O_APPEND;
     SysError::from_nix("open", nix::fcntl::open(path.as_str(), flags, Mode::empty()))
+}
+
+/// Whether it is the master side of a pseudo-terminal: `TIOCGPTN` names the slave.
+fn is_master(fd: BorrowedFd<'_>) -> bool {
+    let mut number: libc::c_uint = 0;
+    // SAFETY: TIOCGPTN stores one unsigned int there.
+    unsafe { libc::ioctl(fd.as_raw_fd(), libc::TIOCGPTN, &raw mut number) == 0 }
 }
 
 /// `/dev/null`, for reading and writing.
