@@ -10,7 +10,8 @@ use tests::{Place, binary, wait_until};
 /// The budget for each executor, in KiB of private memory, with five at once.
 const BUDGET_KIB: u64 = 64;
 /// The same for a debug build, which nobody runs: its frames are several times as large, so that its stack touches more pages. Measured:
-/// 56 KiB at rest and 88 after heavy output, where a release build has 48 and 48. This bound finds a buffer that is kept, not a page.
+/// 56 to 80 KiB, where a release build has 48. What differs are clean pages of the program file that no other executor happens to have
+/// touched. This bound finds a buffer that is kept, not a page.
 const DEBUG_BUDGET_KIB: u64 = 112;
 const EXECUTORS: usize = 5;
 
@@ -94,10 +95,11 @@ fn heavy_output_does_not_stay_in_memory() {
     let budget = if is_debug(&binary()) { DEBUG_BUDGET_KIB } else { BUDGET_KIB };
     let private = wait_until("the memory given back", || {
         let rollup = fs::read_to_string(format!("/proc/{}/smaps_rollup", pid.trim())).ok()?;
-        let private = field(&rollup, "Private_Clean") + field(&rollup, "Private_Dirty");
+        // Not the clean pages: those of the program file that this executor alone has touched lately, since no other one moved output.
+        let private = field(&rollup, "Private_Dirty");
         (private <= budget).then_some(private)
     });
-    println!("private memory after 50 MB of output, KiB: {private}");
+    println!("private and dirty memory after 50 MB of output, KiB: {private}");
     run.signal(Signal::SIGTERM);
     run.finish();
 }

@@ -189,7 +189,7 @@ fn spec(args: &RunArgs) -> Result<TaskSpec, String> {
         directory: directory(args.cwd.as_deref())?,
         umask: process::umask().unwrap_or(0o022),
         limits: limits(&args.rlimit),
-        oom_score_adj: 0,
+        oom_score_adj: None,
         identity,
         stop: StopPolicy { signal: args.stop_signal.unwrap_or(Signal::TERM), grace: args.grace },
         until: match args.until {

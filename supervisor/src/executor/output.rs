@@ -189,6 +189,8 @@ impl Output {
                 }
             }
         }
+        // The pipe may be empty now, and then nothing would come to give the buffer back.
+        self.spare = None;
         Moved::More
     }
 

@@ -4,7 +4,7 @@ use std::ffi::CString;
 use std::os::fd::BorrowedFd;
 
 use super::leaf::Leaf;
-use crate::sys::exec::{self, Credentials, Failure, Image, Program, Spawned, Step, Terminal};
+use crate::sys::exec::{self, Credentials, Failure, Image, OomScore, Program, Spawned, Step, Terminal};
 use crate::sys::process::{self, Limit};
 use crate::sys::{SysError, fork::Child};
 use crate::task::{Identity, StartFailure, TaskSpec};
@@ -38,7 +38,11 @@ fn program(spec: &TaskSpec, terminal: Terminal) -> Program {
         umask: spec.umask,
         // Setting what is so already would only be refused where the hard limit may not be named again.
         limits: limits.filter(|limit| process::limit(limit.resource).ok() != Some(*limit)).collect(),
-        oom_score_adj: (process::oom_score_adj() != Some(spec.oom_score_adj)).then_some(spec.oom_score_adj),
+        oom_score_adj: match (spec.oom_score_adj, process::oom_score_adj()) {
+            (Some(asked), now) if now != Some(asked) => OomScore::Exactly(asked),
+            (None, now) if now != Some(0) => OomScore::IfAllowed(0),
+            (Some(_) | None, _) => OomScore::Keep,
+        },
         credentials: match &spec.identity {
             Identity::Inherit => None,
             Identity::As { uid, gid, groups } => {
@@ -72,7 +76,7 @@ pub(super) fn failed_step(spec: &TaskSpec, Failure { step, errno }: Failure) -> 
         Step::Session => ("setsid", String::new()),
         Step::Stdio => ("dup2", String::from("standard input and output")),
         Step::Terminal => ("take the terminal", String::from("standard input")),
-        Step::OomScore => ("set oom_score_adj", spec.oom_score_adj.to_string()),
+        Step::OomScore => ("set oom_score_adj", spec.oom_score_adj.unwrap_or(0).to_string()),
         Step::Limits => ("setrlimit", String::new()),
         Step::Groups => ("setgroups", identity(spec)),
         Step::User => ("setuid", identity(spec)),

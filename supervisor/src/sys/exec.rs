@@ -78,6 +78,27 @@ pub enum Terminal {
     Controlling,
 }
 
+/// What becomes of the task's `oom_score_adj`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OomScore<T> {
+    /// It stays.
+    Keep,
+    /// This one, if we may: lowering it below what an ancestor was given needs CAP_SYS_RESOURCE.
+    IfAllowed(T),
+    /// This one, or no start.
+    Exactly(T),
+}
+
+impl<T> OomScore<T> {
+    fn map<U>(self, change: impl FnOnce(T) -> U) -> OomScore<U> {
+        match self {
+            Self::Keep => OomScore::Keep,
+            Self::IfAllowed(score) => OomScore::IfAllowed(change(score)),
+            Self::Exactly(score) => OomScore::Exactly(change(score)),
+        }
+    }
+}
+
 /// All that the child needs, laid out before it is born.
 #[derive(Debug)]
 pub struct Image {
@@ -88,7 +109,7 @@ pub struct Image {
     directory: CString,
     umask: u32,
     limits: Vec<Limit>,
-    oom_score_adj: Option<CString>,
+    oom_score_adj: OomScore<CString>,
     credentials: Option<Credentials>,
     terminal: Terminal,
 }
@@ -108,8 +129,8 @@ pub struct Program {
     pub umask: u32,
     /// Limits to set; what is not named stays.
     pub limits: Vec<Limit>,
-    /// To be written to `oom_score_adj`; None leaves it.
-    pub oom_score_adj: Option<i32>,
+    /// What is done about `oom_score_adj`.
+    pub oom_score_adj: OomScore<i32>,
     /// None: keep what we run as.
     pub credentials: Option<Credentials>,
     /// See [`Terminal`].
@@ -134,7 +155,9 @@ impl Image {
             directory: program.directory,
             umask: program.umask,
             limits: program.limits,
-            oom_score_adj: program.oom_score_adj.and_then(|score| CString::new(score.to_string()).ok()),
+            oom_score_adj: program
+                .oom_score_adj
+                .map(|score| CString::new(score.to_string()).expect("the digits of a number hold no NUL")),
             credentials: program.credentials,
             terminal: program.terminal,
         }
@@ -225,14 +248,20 @@ unsafe fn steps(image: &Image, stdio: [RawFd; 3], report: &mut RawFd) -> Failure
     if image.terminal == Terminal::Controlling {
         step!(Terminal, libc::ioctl(0, libc::TIOCSCTTY, 0));
     }
-    if let Some(score) = &image.oom_score_adj {
+    if let OomScore::IfAllowed(score) | OomScore::Exactly(score) = &image.oom_score_adj {
         // SAFETY: see the macro.
         let file =
             unsafe { libc::open(c"/proc/self/oom_score_adj".as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC) };
         if file == -1 {
             return Failure { step: Step::OomScore, errno: Errno::last() };
         }
-        step!(OomScore, libc::write(file, score.as_ptr().cast(), score.as_bytes().len()));
+        // SAFETY: see the macro.
+        let written = unsafe { libc::write(file, score.as_ptr().cast(), score.as_bytes().len()) };
+        let may_fail =
+            matches!(image.oom_score_adj, OomScore::IfAllowed(_)) && Errno::last() == Errno::EACCES;
+        if written == -1 && !may_fail {
+            return Failure { step: Step::OomScore, errno: Errno::last() };
+        }
         step!(OomScore, libc::close(file));
     }
     for limit in &image.limits {

@@ -21,8 +21,8 @@ pub struct TaskSpec {
     pub umask: u32,
     /// Limits to set; the kinds that are not named stay as they are in the executor.
     pub limits: Vec<ResourceLimit>,
-    /// From -1000 to 1000.
-    pub oom_score_adj: i32,
+    /// From -1000 to 1000. None: 0, where that is allowed.
+    pub oom_score_adj: Option<i32>,
     /// Who it runs as.
     pub identity: Identity,
     /// How it is stopped.

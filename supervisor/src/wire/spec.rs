@@ -36,7 +36,7 @@ pub fn encode_spec(spec: &TaskSpec) -> Vec<u8> {
         .bytes(directory.as_bytes())
         .u32(*umask)
         .list(limits, |w, limit| w.u32(limit.resource).u64(limit.soft).u64(limit.hard))
-        .i32(*oom_score_adj);
+        .i32(oom_score_adj.unwrap_or(i32::MIN));
     let writer = match identity {
         Identity::Inherit => writer.u8(0),
         Identity::As { uid, gid, groups } => {
@@ -76,7 +76,7 @@ pub fn decode_spec(bytes: &[u8]) -> Result<TaskSpec, WireError> {
     let directory = r.c_string("directory")?;
     let umask = r.u32()?;
     let limits = r.list(|r| Ok(ResourceLimit { resource: r.u32()?, soft: r.u64()?, hard: r.u64()? }))?;
-    let oom_score_adj = r.i32()?;
+    let oom_score_adj = Some(r.i32()?).filter(|score| *score != i32::MIN);
     let identity = match r.u8()? {
         0 => Identity::Inherit,
         1 => Identity::As { uid: r.u32()?, gid: r.u32()?, groups: r.list(Reader::u32)? },
@@ -146,7 +146,7 @@ mod tests {
         (
             ("[a-z]{1,9}", strings(), strings(), any::<u32>(), proptest::collection::vec(limit, 0..4)),
             (
-                -1000i32..1000,
+                proptest::option::of(-1000i32..1000),
                 identity,
                 1u8..=64,
                 0u64..1 << 40,

@@ -171,7 +171,7 @@ fn image() -> Image {
         directory: c"/".to_owned(),
         umask: 0o022,
         limits: Vec::new(),
-        oom_score_adj: None,
+        oom_score_adj: exec::OomScore::Keep,
         credentials: None,
         terminal: Terminal::None,
     })
@@ -186,7 +186,7 @@ fn spec(id: &str) -> TaskSpec {
         directory: c"/".to_owned(),
         umask: 0o022,
         limits: Vec::new(),
-        oom_score_adj: 0,
+        oom_score_adj: None,
         identity: Identity::Inherit,
         stop: StopPolicy { signal: Signal::TERM, grace: Duration::from_secs(10) },
         until: Until::Main,
