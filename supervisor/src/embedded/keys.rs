@@ -56,7 +56,7 @@ pub(super) enum Owner {
 pub(super) enum Meaning {
     /// It goes to the task, and that is all.
     Input,
-    /// The terminal makes SIGINT of it, which the task heeds: an end was asked for.
+    /// An end was asked for, and the task heeds a SIGINT.
     Interrupt,
     /// An end was asked for, but nobody there heeds a SIGINT.
     Stop,

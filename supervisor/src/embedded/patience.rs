@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
 use super::channel::Channel;
-use super::signals::Wish;
+use super::signals::{TSTP, Wish};
 use super::terminal::{Asked, Suspend, Terminal};
 use crate::sys::signal;
 use crate::task::life::STUCK_AFTER;
@@ -87,6 +87,8 @@ pub(super) fn obey(
             tell(ToExecutor::Kill);
             return Patience::Killing;
         }
+        // Who has us ignore the signal, no job control of his, would wait for ever.
+        Asked::Suspend(Suspend::Group) if signal::is_ignored(TSTP) => return patience,
         Asked::Suspend(whom) => {
             terminal.iter_mut().for_each(Terminal::restore);
             tell(ToExecutor::Pause);
@@ -109,6 +111,10 @@ pub(super) fn obey(
             let line = format!("{id}: stopping with {signal}, kill after {grace:?}; once more to kill now");
             // First the deed: whoever reads the line may take its time.
             tell(request);
+            if asked == Asked::Interrupt {
+                // Afterwards: so the executor knows of the request when it hears of a death that the signal caused.
+                terminal.iter().for_each(Terminal::interrupt);
+            }
             notice(&shown(terminal, &line));
             Patience::Stopping
         }

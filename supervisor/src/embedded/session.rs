@@ -57,6 +57,7 @@ pub(super) async fn run(request: Request, notice: &mut dyn FnMut(&str)) -> Resul
         (Ok(begun), Some(root)) => (begun, root),
         (Ok(_), None) => return Err(RunError::KeeperDied),
         (Err(error), root) => {
+            drop(terminal);
             let left = give_up(&mut keeper, unborn, parent_again, root).await;
             left.into_iter().for_each(|left| notice(&format!("left behind: {left}")));
             return Err(error);

@@ -66,4 +66,4 @@ async fn came(stream: &mut Option<SignalStream>) {
 }
 
 /// `SIGTSTP`.
-const TSTP: i32 = 20;
+pub(super) const TSTP: i32 = 20;

@@ -17,6 +17,7 @@ use super::error::RunError;
 use super::keys::{self, Escape, Meaning, Owner};
 use super::manners;
 use super::relay::{Handed, Keys, hand_over, look_for_keys, rdev, restore_on_panic};
+use crate::sys::signal::is_ignored;
 use crate::sys::terminal::{self, Attributes, Ground, Holders, Pair, Size};
 use crate::sys::{clock, fd, reactor};
 
@@ -73,7 +74,7 @@ pub(super) enum Notices {
 /// What the person at the terminal wants of us.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
-    /// An end; the task was sent SIGINT.
+    /// An end, by a SIGINT of the terminal.
     Interrupt,
     /// An end.
     Stop,
@@ -154,11 +155,20 @@ impl Terminal {
             let reads = !self.hung_up && self.waiting.len() < WAITING;
             tokio::select! {
                 ready = self.caller.readable(), if reads => {
-                    let Ok(mut ready) = ready else { return self.hang_up() };
+                    let Ok(mut ready) = ready else {
+                        self.hung_up = true;
+                        continue;
+                    };
                     match look_for_keys(ready.get_inner().as_fd(), &mut self.typed) {
                         Keys::Some => {}
                         Keys::None => ready.clear_ready(),
-                        Keys::HungUp => return self.hang_up(),
+                        Keys::HungUp => {
+                            self.hung_up = true;
+                            // Who has us ignore the signal wants the task to outlive the terminal.
+                            if !is_ignored(HUP) {
+                                return Asked::HangUp;
+                            }
+                        }
                     }
                     // A job that was brought to the foreground while it ran is told by nothing else.
                     if self.mode == Mode::Callers && !self.typed.is_empty() {
@@ -180,29 +190,31 @@ impl Terminal {
         }
     }
 
-    /// Judges what was typed, one key after the other. A key that asks for something is not handed over yet: the executor is told first,
-    /// so that it knows of the request when it hears of a death that the key caused.
+    /// Judges what was typed, one key after the other.
     fn digest(&mut self) -> Option<Asked> {
-        while let Some(key) = self.typed.pop_front() {
-            let meaning = self.judge(key);
-            match (meaning, self.interrupt) {
-                (Meaning::Input, _) | (Meaning::Interrupt, Interrupt::AsTyped) => self.waiting.push(key),
-                // The terminal shows what was typed, as always.
-                (Meaning::Stop, Interrupt::AsTyped) => self.waiting.push(key),
-                (Meaning::Interrupt | Meaning::Stop, Interrupt::StopSignal)
-                | (Meaning::Suspend | Meaning::Kill, _) => {}
-            }
-            let asked = match (meaning, self.interrupt) {
-                (Meaning::Input, _) => continue,
-                (Meaning::Interrupt, Interrupt::AsTyped) => Asked::Interrupt,
-                (Meaning::Interrupt, Interrupt::StopSignal) | (Meaning::Stop, _) => Asked::Stop,
-                (Meaning::Suspend, _) => Asked::Suspend(Suspend::Group),
-                (Meaning::Kill, _) => Asked::Kill,
+        let mut asked = None;
+        while let (None, Some(key)) = (asked, self.typed.pop_front()) {
+            asked = match (self.judge(key), self.interrupt) {
+                (Meaning::Input, _) => {
+                    self.waiting.push(key);
+                    None
+                }
+                (Meaning::Interrupt, Interrupt::AsTyped) => Some(Asked::Interrupt),
+                (Meaning::Interrupt, Interrupt::StopSignal) | (Meaning::Stop, _) => Some(Asked::Stop),
+                (Meaning::Suspend, _) => Some(Asked::Suspend(Suspend::Group)),
+                (Meaning::Kill, _) => Some(Asked::Kill),
             };
-            return Some(asked);
         }
-        self.flush();
-        None
+        // What is not taken now is handed over when there is room.
+        let _ = hand_over(self.master.get_ref().as_fd(), &mut self.waiting);
+        asked
+    }
+
+    /// SIGINT to whoever is in the foreground of the task's terminal. The key itself would make the terminal throw away what the task has
+    /// written and nobody has read yet.
+    pub(super) fn interrupt(&self) {
+        // A terminal without a foreground has nobody to tell; the executor sees to the end.
+        let _ = terminal::interrupt(self.master.get_ref().as_fd());
     }
 
     fn judge(&mut self, key: u8) -> Meaning {
@@ -219,16 +231,6 @@ impl Terminal {
             }
             Some(_) => Owner::Job,
         })
-    }
-
-    fn flush(&mut self) {
-        // What is not taken now is handed over when there is room.
-        let _ = hand_over(self.master.get_ref().as_fd(), &mut self.waiting);
-    }
-
-    fn hang_up(&mut self) -> Asked {
-        self.hung_up = true;
-        Asked::HangUp
     }
 
     /// The task's terminal gets the size of the caller's.
@@ -252,6 +254,8 @@ impl Terminal {
             if self.saved.raw().apply(caller).is_ok() {
                 self.mode = Mode::Raw;
             }
+            // What was half a line is keys now, and nobody announces that.
+            while look_for_keys(caller, &mut self.typed) == Keys::Some {}
         }
         self.fit();
     }
@@ -280,6 +284,9 @@ impl Drop for Terminal {
         self.restore();
     }
 }
+
+/// `SIGHUP`.
+const HUP: i32 = 1;
 
 /// `SIGCONT`.
 const CONT: i32 = 18;

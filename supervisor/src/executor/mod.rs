@@ -231,7 +231,7 @@ impl Executor {
             match message {
                 link::Received::Request(ToExecutor::Stop(how)) => self.apply(Event::Stop(how)),
                 link::Received::Request(ToExecutor::Interrupted(how)) => {
-                    // Its terminal has told the main process: it is not told twice.
+                    // Its terminal tells the main process: it is not told twice.
                     self.apply_but(Event::Stop(how), |effect| matches!(effect, Effect::SignalMain(_)));
                 }
                 link::Received::Request(ToExecutor::Kill) => self.apply(Event::Kill),

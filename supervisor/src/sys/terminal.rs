@@ -150,6 +150,19 @@ pub fn holders(master: BorrowedFd<'_>) -> Option<Holders> {
     (group > 0).then_some(Holders { session, group })
 }
 
+/// `TIOCSIG` on the master side of a pty: SIGINT to the foreground process group of its slave, as the key for it would, but nothing that
+/// is on its way between the two sides is thrown away.
+pub fn interrupt(master: BorrowedFd<'_>) -> Result<()> {
+    // SAFETY: TIOCSIG takes a signal number.
+    if unsafe { libc::ioctl(master.as_raw_fd(), TIOCSIG, libc::SIGINT) } < 0 {
+        return Err(SysError::last("ioctl(TIOCSIG)"));
+    }
+    Ok(())
+}
+
+/// Not in libc: include/uapi/asm-generic/ioctls.h.
+const TIOCSIG: libc::Ioctl = 0x4004_5436;
+
 /// The two sides of a pseudo-terminal.
 #[derive(Debug)]
 pub struct Pair {

@@ -17,7 +17,7 @@ pub enum ToExecutor {
     Pause,
     /// Thaw it.
     Resume,
-    /// As `Stop`, but the task's terminal has sent the main process SIGINT already.
+    /// As `Stop`, but the task's terminal sends the main process SIGINT in place of our signal.
     Interrupted(StopPolicy),
 }
 
