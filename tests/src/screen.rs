@@ -125,12 +125,9 @@ impl Screen {
 
     /// Takes the person away from the terminal: it is hung up.
     pub fn hang_up(self) {
-        let Self { master, slave, shown: _, seen: _, reader } = self;
         // SAFETY: TIOCVHANGUP takes no argument.
-        let hung_up = unsafe { libc::ioctl(slave.as_raw_fd(), libc::TIOCVHANGUP, 0) };
+        let hung_up = unsafe { libc::ioctl(self.slave.as_raw_fd(), libc::TIOCVHANGUP, 0) };
         assert_eq!(hung_up, 0, "hang up");
-        drop((master, slave));
-        reader.join().expect("reader");
     }
 
     /// Waits until nobody has the terminal any more and gives every byte that was shown.

@@ -323,9 +323,25 @@ fn ctrl_z_without_a_shell_stops_nothing_for_good() {
     let run = shell_task(&place, &screen, &[], "echo ready; exec sleep 100");
     screen.wait_for("ready\r\n");
     screen.keys(CTRL_Z);
-    screen.keys(CTRL_C);
-    // While it was about to stop the terminal was the caller's, whose Ctrl-C is a signal to proctor.
-    assert!([130, 143].contains(&run.finish().code()), "{}", screen.shown());
+    run.signal(Signal::SIGTERM);
+    assert_eq!(run.finish().code(), 143);
+}
+
+#[test]
+fn what_the_caller_ignores_is_not_done() {
+    let (place, mut screen) = (Place::new("ignored"), Screen::new());
+    let script = "trap '' TSTP HUP; exec \"$proctor\" run --no-audit -- sh -c 'echo ready; exec sleep 100'";
+    let mut command = place.command("sh");
+    command.args(["-c", script]).env("proctor", binary());
+    let run = screen.start(command);
+    screen.wait_for("ready\r\n");
+    screen.keys(CTRL_Z);
+    let leaf = place.leaf("sh");
+    wait_process(&leaf, "sleep");
+    screen.hang_up();
+    run.signal(Signal::SIGTERM);
+    // Asked to end by the hang-up too, it would be killed.
+    assert_eq!(run.finish().code(), 143);
 }
 
 #[test]
