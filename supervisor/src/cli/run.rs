@@ -22,7 +22,11 @@ use crate::task::{ResourceLimit, Signal, StopPolicy, TaskId, TaskSpec, Until};
 
 /// Options of `proctor run`.
 #[derive(Debug, Args)]
-#[command(override_usage = "proctor run [OPTIONS] -- CMD [ARG]...")]
+#[command(
+    override_usage = "proctor run [OPTIONS] -- CMD [ARG]...",
+    after_help = "At a terminal: Ctrl-C asks a plain program to end, twice kills it; shells and editors keep it for themselves. \
+        Ctrl-Z stops it as a job. Ctrl-] three times within a second kills whatever it is."
+)]
 pub(super) struct RunArgs {
     /// The task's name [default: the program's].
     #[arg(long, value_name = "ID")]
