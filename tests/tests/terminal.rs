@@ -322,9 +322,10 @@ fn ctrl_z_without_a_shell_stops_nothing_for_good() {
     let (place, mut screen) = (Place::new("ctrl-z-alone"), Screen::new());
     let run = shell_task(&place, &screen, &[], "echo ready; exec sleep 100");
     screen.wait_for("ready\r\n");
-    screen.keys(CTRL_Z);
-    run.signal(Signal::SIGTERM);
-    assert_eq!(run.finish().code(), 143);
+    // In one: no key that follows another is lost.
+    screen.keys(&format!("{CTRL_Z}{CTRL_C}"));
+    // If it comes while the terminal is the caller's, Ctrl-C is a signal to proctor.
+    assert!([130, 143].contains(&run.finish().code()), "{}", screen.shown());
 }
 
 #[test]

@@ -193,7 +193,9 @@ impl Terminal {
     /// Judges what was typed, one key after the other.
     fn digest(&mut self) -> Option<Asked> {
         let mut asked = None;
-        while let (None, Some(key)) = (asked, self.typed.pop_front()) {
+        while asked.is_none()
+            && let Some(key) = self.typed.pop_front()
+        {
             asked = match (self.judge(key), self.interrupt) {
                 (Meaning::Input, _) => {
                     self.waiting.push(key);
