@@ -92,16 +92,13 @@ pub(super) fn obey(
         Asked::Suspend(whom) => {
             terminal.iter_mut().for_each(Terminal::restore);
             tell(ToExecutor::Pause);
-            match whom {
-                // We are one of them: that comes as a signal.
-                Suspend::Group => drop(signal::suspend_group()),
-                Suspend::Us => {
-                    // Comes back when somebody continues us (fg, bg). It cannot fail for oneself.
-                    let _ = signal::stop_self();
-                    terminal.iter_mut().for_each(Terminal::resume);
-                    tell(ToExecutor::Resume);
-                }
-            }
+            // Comes back when somebody continues us (fg, bg). It cannot fail for oneself.
+            let _ = match whom {
+                Suspend::Group => signal::suspend_group(),
+                Suspend::Us => signal::stop_self(),
+            };
+            terminal.iter_mut().for_each(Terminal::resume);
+            tell(ToExecutor::Resume);
             return patience;
         }
     };

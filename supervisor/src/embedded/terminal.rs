@@ -91,7 +91,7 @@ pub(super) enum Asked {
 pub(super) enum Suspend {
     /// Our process group, as a terminal does it on Ctrl-Z.
     Group,
-    /// We: the group was told.
+    /// We: the group was told already.
     Us,
 }
 

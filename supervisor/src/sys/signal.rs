@@ -105,17 +105,23 @@ impl AsFd for ChildSignals {
 /// Stops this process as Ctrl-Z stops one that does nothing with SIGTSTP; returns when it is continued, or at once where the kernel
 /// does not stop for it because nobody could continue it (an orphaned process group, `setpgid(2)`).
 pub fn stop_self() -> Result<()> {
+    stopping(|| SysError::from_nix("raise", raise(Signal::SIGTSTP)))
+}
+
+/// SIGTSTP to our own process group, as the terminal sends it on Ctrl-Z. We stop with the others, in the same call: later, we would miss
+/// that somebody has continued them already. Returns as [`stop_self`] does.
+pub fn suspend_group() -> Result<()> {
+    stopping(|| SysError::from_nix("kill", kill(Pid::from_raw(0), Signal::SIGTSTP)))
+}
+
+/// Sends us a SIGTSTP that has its default action.
+fn stopping(send: impl FnOnce() -> Result<()>) -> Result<()> {
     let default = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());
     // SAFETY: the default action runs no code of ours.
     let before = unsafe { sigaction(Signal::SIGTSTP, &default) };
     let before = SysError::from_nix("sigaction", before)?;
-    let stopped = SysError::from_nix("raise", raise(Signal::SIGTSTP));
+    let stopped = send();
     // SAFETY: puts back what was installed a moment ago, which is as sound as it was then.
     SysError::from_nix("sigaction", unsafe { sigaction(Signal::SIGTSTP, &before) })?;
     stopped
-}
-
-/// SIGTSTP to our own process group, us included: what the terminal does on Ctrl-Z.
-pub fn suspend_group() -> Result<()> {
-    SysError::from_nix("kill", kill(Pid::from_raw(0), Signal::SIGTSTP))
 }
