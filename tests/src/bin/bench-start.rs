@@ -12,10 +12,10 @@ use supervisor::cgroup::{Cgroup, Hierarchy};
 use supervisor::keeper::{SUBCOMMAND, TITLE_ROOM};
 use supervisor::sys::exec::{self, Image, Program, Terminal};
 use supervisor::sys::poll::{Interest, Poll};
-use supervisor::sys::{dir, fd, socket, wait};
+use supervisor::sys::{clock, dir, fd, socket, wait};
 use supervisor::task::restart::RestartPolicy;
 use supervisor::task::{Identity, Signal, StopPolicy, TaskId, TaskSpec, Until};
-use supervisor::wire::{FromExecutor, FromKeeper, KeeperSetup, OutputPlan, ToKeeper, encode_spec};
+use supervisor::wire::{FromExecutor, FromKeeper, KeeperSetup, OutputPlan, Timings, ToKeeper, encode_spec};
 
 /// What design and issue allow.
 const BUDGET: f64 = 1.6;
@@ -27,13 +27,18 @@ fn main() {
     let mut bench = Bench::new(&place);
     let (mut bare, mut ours) = (Vec::new(), Vec::new());
     for round in 0..ROUNDS + 20 {
-        let pair = (bench.bare(round), bench.ours(round));
+        let bare_time = bench.bare(round);
+        bench.settle();
+        let our_time = bench.ours(round);
+        bench.settle();
+        let pair = (bare_time, our_time);
         // The first rounds warm the caches.
         if round >= 20 {
             bare.push(pair.0);
             ours.push(pair.1);
         }
     }
+    let steps = bench.steps();
     bench.finish();
     let [bare, ours] = [bare, ours].map(|mut times| {
         times.sort_unstable();
@@ -44,16 +49,23 @@ fn main() {
     println!("start until the exec succeeded, {ROUNDS} rounds each in turn, p50 / p90 / p99 in us");
     println!("  bare clone3 + exec   {:?}", micros(bare));
     println!("  request to a keeper  {:?}", micros(ours));
+    println!(
+        "    of that: keeper and fork {}, executor {}, child {}, back {}",
+        steps[0], steps[1], steps[2], steps[3]
+    );
     println!("  ratio of p50         {ratio:.2} (budget {BUDGET})");
 }
 
 struct Bench {
+    stat: std::path::PathBuf,
     root: Cgroup,
     keeper: Child,
     socket: OwnedFd,
     null: OwnedFd,
     image: Image,
     spec: OwnedFd,
+    /// Of each start: to the executor's beginning, to the clone, to the exec, to us.
+    steps: Vec<[Duration; 4]>,
 }
 
 impl Bench {
@@ -74,15 +86,25 @@ impl Bench {
         let parent = open();
         socket::send(socket.as_fd(), &ToKeeper::Setup(setup).encode(), &[parent.as_fd()]).expect("set up");
         let bench = Self {
+            stat: place.cgroup().join("cgroup.stat"),
             root,
             keeper,
             socket,
             null: fd::null().expect("/dev/null"),
             image: image(),
             spec: fd::sealed("spec", &encode_spec(&spec("unused"))).expect("a spec"),
+            steps: Vec::new(),
         };
         assert!(matches!(receive(bench.socket.as_fd()), Received::Keeper(FromKeeper::Ready { .. })));
         bench
+    }
+
+    /// Waits until the kernel is done with the groups that were removed: it works on them with the lock that a clone into a group needs,
+    /// which makes whatever comes next half a millisecond slower, or not, by chance.
+    fn settle(&self) {
+        tests::wait_until("the end of removed groups", || {
+            fs::read_to_string(&self.stat).ok()?.contains("nr_dying_descendants 0\n").then_some(())
+        });
     }
 
     /// The floor: a cgroup that is there, clone3 into it, exec.
@@ -108,7 +130,7 @@ impl Bench {
         let (link, theirs) = socket::pair().expect("a socket");
         let request = ToKeeper::Start { task, output: OutputPlan::Split }.encode();
         let null = self.null.as_fd();
-        let begin = Instant::now();
+        let (begin, sent) = (Instant::now(), clock::monotonic());
         socket::send(self.socket.as_fd(), &request, &[self.spec.as_fd(), theirs.as_fd(), null, null, null])
             .expect("start");
         drop(theirs);
@@ -120,13 +142,32 @@ impl Bench {
             }
         }
         let time = begin.elapsed();
-        while !matches!(receive_executor(link.as_fd()), FromExecutor::Over) {}
+        loop {
+            match receive_executor(link.as_fd()) {
+                FromExecutor::Ended(report) => {
+                    let Timings { asked, born, running, .. } = report.timings;
+                    let [born, running] = [born, running].map(|at| at.expect("it ran"));
+                    self.steps.push([asked - sent, born - asked, running - born, (sent + time) - running]);
+                }
+                FromExecutor::Over => break,
+                other => panic!("unexpected: {other:?}"),
+            }
+        }
         loop {
             if let Received::Keeper(FromKeeper::ExecutorEnded { .. }) = receive(self.socket.as_fd()) {
                 break;
             }
         }
         time
+    }
+
+    /// Medians of the steps in microseconds.
+    fn steps(&self) -> [u128; 4] {
+        [0, 1, 2, 3].map(|step| {
+            let mut times: Vec<Duration> = self.steps.iter().map(|steps| steps[step]).collect();
+            times.sort_unstable();
+            times[times.len() / 2].as_micros()
+        })
     }
 
     fn finish(mut self) {
