@@ -39,14 +39,19 @@ const LOOK_AGAIN_MIN: Duration = Duration::from_micros(100);
 /// From here on the kernel's own announcement is soon enough.
 const LOOK_AGAIN_MAX: Duration = Duration::from_millis(10);
 
-/// Guards the task until it is over. To be called in a process of its own, with all signals blocked.
+/// Guards the task until it is over. To be called in a process of its own, with all signals blocked. `at_work` is written to once the task
+/// is on its way.
 ///
 /// # Errors
 /// Only what prevents the beginning; later faults are part of the task's result.
-pub fn run(setup: Setup, _proof: SingleThreaded) -> Result<(), ExecutorError> {
+pub fn run(setup: Setup, at_work: OwnedFd, _proof: SingleThreaded) -> Result<(), ExecutorError> {
     sys::process::become_subreaper()?;
     let mut executor = Executor::new(setup)?;
     executor.apply(Event::Start);
+    // Not before: the keeper that is woken by it would run in place of the task. If nobody hears it, the keeper is gone, which changes
+    // nothing here.
+    let _ = fd::write(at_work.as_fd(), b"!");
+    drop(at_work);
     while !executor.life.is_over() {
         executor.turn()?;
     }
@@ -56,6 +61,8 @@ pub fn run(setup: Setup, _proof: SingleThreaded) -> Result<(), ExecutorError> {
 
 struct Executor {
     spec: OwnedFd,
+    /// The spec as it was read at the beginning, for the first run; not kept, since it may be large.
+    read: Option<TaskSpec>,
     input: Input,
     outputs: Outputs,
     task: Cgroup,
@@ -89,6 +96,7 @@ impl Executor {
         let (input, outputs) = streams::make(stdin, output, &decoded.identity)?;
         Ok(Self {
             spec,
+            read: Some(decoded),
             input,
             outputs,
             task,
@@ -400,7 +408,7 @@ impl Executor {
             object: String::new(),
             errno: impossible(),
         };
-        let spec = read_spec(&self.spec).map_err(unreadable)?;
+        let spec = self.read.take().map_or_else(|| read_spec(&self.spec), Ok).map_err(unreadable)?;
         let leaf = Leaf::create(&self.task, number).map_err(|error| StartFailure {
             step: format!("{} cgroup", error.action),
             object: error.path.clone(),

@@ -20,6 +20,7 @@ use crate::cgroup::{Cgroup, CgroupError, Population};
 use crate::executor::{self, OutputSetup, Setup, children};
 use crate::sys::fork::{self, Child, Fork, SingleThreaded};
 use crate::sys::poll::{Interest, Poll};
+use crate::sys::process::Title;
 use crate::sys::signal::{self, ChildSignals};
 use crate::sys::socket::{self, Message, Received};
 use crate::sys::wait::{self, Children, Ended};
@@ -47,8 +48,8 @@ const END_WITHIN: Duration = Duration::from_secs(3);
 
 /// What came of forking an executor.
 enum Birth {
-    /// We are it.
-    We,
+    /// We are it, and shall say so here when the task is on its way.
+    We(OwnedFd),
     /// It lives.
     Lives(Child),
     /// It was killed before its first instruction.
@@ -64,11 +65,7 @@ fn birth(proof: SingleThreaded, tree: &Tree) -> Result<Birth, StartFailure> {
     };
     let (hear, tell) = fd::pipe(fd::PipeFlags::Blocking).map_err(failed)?;
     match fork::into_cgroup(proof, tree.executors.as_fd()).map_err(failed)? {
-        Fork::Child => {
-            // If nobody hears it, the keeper is gone, which the executor sees by itself.
-            let _ = fd::write(tell.as_fd(), b"!");
-            Ok(Birth::We)
-        }
+        Fork::Child => Ok(Birth::We(tell)),
         Fork::Parent(child) => {
             drop(tell);
             let mut poll = Poll::<1>::new();
@@ -82,8 +79,12 @@ fn birth(proof: SingleThreaded, tree: &Tree) -> Result<Birth, StartFailure> {
                 fd::Read::Bytes(_) | fd::Read::Empty => Ok(Birth::Lives(child)),
                 fd::Read::End => {
                     // INV-3: our own child, which nobody else reaps.
-                    wait::reap_ended(child.pid).map_err(failed)?;
-                    Ok(Birth::KilledAtOnce)
+                    match wait::reap_ended(child.pid).map_err(failed)? {
+                        Ended::Signaled(KILL) => Ok(Birth::KilledAtOnce),
+                        Ended::Signaled(_) | Ended::Exited(_) => {
+                            Err(failed(SysError::new("start an executor in", Errno::ECHILD)))
+                        }
+                    }
                 }
             }
         }
@@ -96,16 +97,16 @@ enum Next {
     Go,
     /// Everything is done.
     End,
-    /// We are the fork: the executor of this task.
-    BeExecutor(Box<Setup>, TaskId),
+    /// We are the fork: the executor of this task, which says that it is at work on this descriptor.
+    BeExecutor(Box<Setup>, TaskId, OwnedFd),
 }
 
 /// The whole life of a keeper process.
 pub fn main() -> ExitCode {
     let end = match Keeper::new() {
-        Ok((keeper, proof)) => keeper.serve().and_then(|next| match next {
+        Ok((keeper, title, proof)) => keeper.serve().and_then(|next| match next {
             Next::Go | Next::End => Ok(()),
-            Next::BeExecutor(setup, task) => be_executor(*setup, &task, proof),
+            Next::BeExecutor(setup, task, at_work) => be_executor(*setup, &task, at_work, title, proof),
         }),
         Err(error) => Err(error),
     };
@@ -118,10 +119,16 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn be_executor(setup: Setup, task: &TaskId, proof: SingleThreaded) -> Result<(), SysError> {
+fn be_executor(
+    setup: Setup,
+    task: &TaskId,
+    at_work: OwnedFd,
+    title: Title,
+    proof: SingleThreaded,
+) -> Result<(), SysError> {
     process::set_name(c"proctor-exec")?;
-    process::set_title(proof, &format!("proctor-exec: {task}"))?;
-    if let Err(error) = executor::run(setup, proof) {
+    title.set(proof, &format!("proctor-exec: {task}"));
+    if let Err(error) = executor::run(setup, at_work, proof) {
         let source = std::error::Error::source(&error).map(ToString::to_string);
         tracing::error!(%task, %error, source, "the executor ends");
     }
@@ -132,12 +139,13 @@ struct Keeper {
     socket: OwnedFd,
     signals: ChildSignals,
     proof: SingleThreaded,
+    title: Title,
     tree: Option<Tree>,
     executors: Vec<Child>,
 }
 
 impl Keeper {
-    fn new() -> Result<(Self, SingleThreaded), SysError> {
+    fn new() -> Result<(Self, Title, SingleThreaded), SysError> {
         signal::block_all()?;
         let socket = fd::take_inherited(0)?;
         fd::close_inherited(3)?;
@@ -146,8 +154,8 @@ impl Keeper {
         SysError::from_io("chdir", std::env::set_current_dir("/"))?;
         process::set_name(c"proctor-keeper")?;
         let proof = SingleThreaded::check().ok_or(SysError::new("clone", Errno::EINVAL))?;
-        let signals = ChildSignals::new()?;
-        Ok((Self { socket, signals, proof, tree: None, executors: Vec::new() }, proof))
+        let (signals, title) = (ChildSignals::new()?, Title::find()?);
+        Ok((Self { socket, signals, proof, title, tree: None, executors: Vec::new() }, title, proof))
     }
 
     fn serve(mut self) -> Result<Next, SysError> {
@@ -224,8 +232,7 @@ impl Keeper {
         };
         let dir = fds.into_iter().next().ok_or(missing)?;
         let tree = Tree::create(Cgroup::from_dir(dir, parent)?, root)?;
-        // Only for `ps`: that it cannot be set changes nothing.
-        let _ = process::set_title(self.proof, &format!("proctor-keeper: {}", tree.path()));
+        self.title.set(self.proof, &format!("proctor-keeper: {}", tree.path()));
         let tree = self.tree.insert(tree);
         Ok(FromKeeper::Ready {
             executors: tree.executors.id().get(),
@@ -266,7 +273,7 @@ impl Keeper {
             born => born,
         };
         let failure = match born {
-            Ok(Birth::We) => return Ok(Next::BeExecutor(Box::new(setup), task)),
+            Ok(Birth::We(at_work)) => return Ok(Next::BeExecutor(Box::new(setup), task, at_work)),
             Ok(Birth::Lives(child)) => {
                 let pid = child.pid;
                 self.executors.push(child);
@@ -364,7 +371,7 @@ impl Keeper {
         for pid in children::living() {
             if let Ok(orphan) = pidfd::open(pid) {
                 // One that has ended meanwhile needs no signal.
-                let _ = pidfd::send_signal(orphan.as_fd(), KILL);
+                let _ = pidfd::send_signal(orphan.as_fd(), KILL.into());
             }
         }
     }
@@ -375,7 +382,7 @@ impl Keeper {
     }
 }
 
-const KILL: i32 = 9;
+const KILL: u8 = 9;
 
 fn status(ended: Ended) -> u32 {
     match ended {

@@ -35,29 +35,44 @@ pub fn set_name(name: &CStr) -> Result<()> {
     SysError::from_nix("prctl(PR_SET_NAME)", nix::sys::prctl::set_name(name))
 }
 
-/// Overwrites our own arguments, as `ps` shows them, with `text`, cut to the room that there is. Bytes that are not printable become
-/// `?`. The room is that of the arguments we were started with, so whoever starts us leaves some.
-///
-/// # Errors
-/// `EIO`: `/proc/self/stat` cannot be understood.
-pub fn set_title(_proof: SingleThreaded, text: &str) -> Result<()> {
-    let stat = SysError::from_io("read", std::fs::read_to_string("/proc/self/stat"))?;
-    // proc(5): the comm is in parentheses and may hold any byte, so fields are counted from the last one. arg_start is field 48.
-    let fields = stat.rsplit_once(')').map(|(_, rest)| rest.split_ascii_whitespace()).into_iter().flatten();
-    let mut limits = fields.skip(45).map(|field| field.parse::<usize>().unwrap_or(0));
-    let (start, end) = (limits.next().unwrap_or(0), limits.next().unwrap_or(0));
-    if start == 0 || end <= start + 1 {
-        return Err(SysError::new("read", Errno::EIO));
+/// Where our own arguments are, as `ps` shows them. A fork has them at the same place.
+#[derive(Clone, Copy, Debug)]
+pub struct Title {
+    start: usize,
+    room: usize,
+}
+
+impl Title {
+    /// Finds the place.
+    ///
+    /// # Errors
+    /// `EIO`: `/proc/self/stat` cannot be understood.
+    pub fn find() -> Result<Self> {
+        let stat = SysError::from_io("read", std::fs::read_to_string("/proc/self/stat"))?;
+        // proc(5): the comm is in parentheses and may hold any byte, so fields are counted from the last one. arg_start is field 48.
+        let fields =
+            stat.rsplit_once(')').map(|(_, rest)| rest.split_ascii_whitespace()).into_iter().flatten();
+        let mut limits = fields.skip(45).map(|field| field.parse::<usize>().unwrap_or(0));
+        match (limits.next().unwrap_or(0), limits.next().unwrap_or(0)) {
+            (start, end) if start != 0 && end > start + 1 => Ok(Self { start, room: end - start }),
+            (_, _) => Err(SysError::new("read", Errno::EIO)),
+        }
     }
-    let room = end - start;
-    // The last byte stays NUL: otherwise the kernel would go on reading into the environment.
-    let text = text.bytes().map(|b| if b.is_ascii_graphic() || b == b' ' || b >= 0x80 { b } else { b'?' });
-    for (at, byte) in text.take(room - 1).chain(std::iter::repeat(0)).take(room).enumerate() {
-        // SAFETY: the kernel says that our argument strings lie in [start, end) of this address space, on the stack, where they stay
-        // writable. Rust reads them only through `std::env::args`, which copies; we are single-threaded, so nobody does so meanwhile.
-        unsafe { ((start + at) as *mut u8).write_volatile(byte) };
+
+    /// Overwrites the arguments with `text`, cut to the room that there is. Bytes that are not printable become `?`. The room is that of
+    /// the arguments we were started with, so whoever starts us leaves some.
+    pub fn set(self, _proof: SingleThreaded, text: &str) {
+        let Self { start, room } = self;
+        // The last byte stays NUL: otherwise the kernel would go on reading into the environment.
+        let text =
+            text.bytes().map(|b| if b.is_ascii_graphic() || b == b' ' || b >= 0x80 { b } else { b'?' });
+        for (at, byte) in text.take(room - 1).chain(std::iter::repeat(0)).take(room).enumerate() {
+            // SAFETY: the kernel says that our argument strings lie in these bytes of this address space, on the stack, where they stay
+            // writable; a fork has its own copy of them there. Rust reads them only through `std::env::args`, which copies; the proof
+            // says that we are single-threaded, so nobody does so meanwhile.
+            unsafe { ((start + at) as *mut u8).write_volatile(byte) };
+        }
     }
-    Ok(())
 }
 
 /// A resource limit as `getrlimit(2)` has it; `u64::MAX` is "unlimited".
