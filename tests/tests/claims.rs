@@ -30,10 +30,11 @@ fn stop(run: Running) -> Finished {
     run.finish()
 }
 
-/// The one process in the leaf.
+/// The one process in the leaf, once what touched the file is gone.
 fn main_of(leaf: &Path) -> u32 {
-    let pids = fs::read_to_string(leaf.join("cgroup.procs")).expect("read the leaf");
-    pids.trim().parse().unwrap_or_else(|_| panic!("one process in the leaf: {pids:?}"))
+    wait_until("one process in the leaf", || {
+        fs::read_to_string(leaf.join("cgroup.procs")).expect("read the leaf").trim().parse().ok()
+    })
 }
 
 /// The reasons of a claim as one text.
