@@ -7,7 +7,7 @@
 //! Change anything here and raise [`ABI_VERSION`]: pinned maps of another version are never adopted.
 
 /// Version of this layout.
-pub const ABI_VERSION: u32 = 1;
+pub const ABI_VERSION: u32 = 2;
 
 /// Class of a cgroup (map `CLASSES`) or of a process (map `PROCESSES`).
 pub mod class {
@@ -98,7 +98,7 @@ pub struct Executor {
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Run {
-    /// Processes of this run that were born inside: of an executor, of a member, or of a foreigner that is of no run. A child that a process
+    /// Processes of this run that were born inside: of its executor, of a member, or of a foreigner that is of no run. A child that a process
     /// of another run puts here is that run's: it counts in its `outside`, and here in `foreign` only.
     pub births: u64,
     /// Exits of processes that were born inside, wherever they were when they exited.
@@ -111,7 +111,7 @@ pub struct Run {
     pub moved_inside: u64,
     /// Moves of processes into the run that are not of this run. Breaks C3.
     pub strangers: u64,
-    /// Births inside the run from a parent that is neither an executor nor of this run. Breaks C3.
+    /// Births inside the run from a parent that is neither the run's executor nor of this run. Breaks C3.
     pub foreign: u64,
     /// Births outside the run from a parent of this run. Breaks C2.
     pub outside: u64,
@@ -141,6 +141,10 @@ pub struct Run {
     pub sender_kernel: u32,
     /// See `signal`.
     pub sender_comm: [u8; 16],
+    /// tgid of the main process's parent, the run's executor; 0 before the birth. What another executor puts here is foreign.
+    pub main_parent: u32,
+    /// Zero.
+    pub pad: u32,
 }
 
 /// Indexes of the global counters (map `GLOBALS`, one `u64` each, atomically added).
@@ -244,5 +248,5 @@ const _: () = assert!(size_of::<CgroupClass>() == 24);
 const _: () = assert!(size_of::<Process>() == 64);
 const _: () = assert!(size_of::<ProcessKey>() == 16);
 const _: () = assert!(size_of::<Executor>() == 32);
-const _: () = assert!(size_of::<Run>() == 152);
+const _: () = assert!(size_of::<Run>() == 160);
 const _: () = assert!(size_of::<Event>() == 96);

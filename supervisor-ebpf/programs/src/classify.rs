@@ -16,6 +16,8 @@
 //! | of run R, inside or not   | outside of R                  | outside of R   | birth of R                         | outside of R, foreign to S  |
 //!
 //! * A child that a member puts into `executors/` is no executor: its own children in a run would pass for births by an executor then.
+//! * A stranger's child in `executors/` is one, and no other than the run's own puts anything into it: who bore the main process is on the
+//!   run's record, and what another executor bears there is foreign.
 //! * A member that is outside gives a normal birth when the child is in the run: it cloned it into the run, or it was moved away between
 //!   the fork and the fork's tracepoint. The child descends from the run's own births either way.
 //! * A child that a member of R puts into S belongs to R, as a process of R that was moved to S does. So it is in no figure of S but
@@ -77,7 +79,7 @@ pub enum Standing {
 /// Who gave birth inside a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parentage {
-    /// An executor: the first such child is the run's main process.
+    /// An executor: the first such child is the run's main process, and that executor's others are its births too.
     Executor,
     /// A process of the same run.
     Member,

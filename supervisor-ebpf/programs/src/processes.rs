@@ -51,6 +51,7 @@ pub fn born(parent: Task, child: Task) {
             }
         }
         Birth::Inside { run: _, parentage } => {
+            let mut is_foreign = false;
             match RUNS.get_ptr_mut(runs.run) {
                 // SAFETY: the map gave the pointer.
                 Some(run) => unsafe {
@@ -60,15 +61,21 @@ pub fn born(parent: Task, child: Task) {
                             if (*run).main_tgid == 0 {
                                 (*run).main_start = start;
                                 (*run).main_tgid = tgid;
+                                (*run).main_parent = parent_tgid;
+                            } else {
+                                is_foreign = (*run).main_parent != parent_tgid;
                             }
                         }
                         Parentage::Member => {}
-                        Parentage::Foreign => increment(&raw mut (*run).foreign),
+                        Parentage::Foreign => is_foreign = true,
+                    }
+                    if is_foreign {
+                        increment(&raw mut (*run).foreign);
                     }
                 },
                 None => count(global::FAILED),
             }
-            if let Parentage::Foreign = parentage {
+            if is_foreign {
                 emit(kind::FOREIGN, &subject, runs.run, parent_tgid, 0);
             }
             emit(kind::BIRTH, &subject, runs.run, parent_tgid, 0);

@@ -153,6 +153,7 @@ impl Ground {
             sender_uid: 0,
             sender_kernel: 0,
             sender_comm: [0; 16],
+            main_parent: 0,
             ..run
         }
     }

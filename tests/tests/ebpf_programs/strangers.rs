@@ -32,6 +32,18 @@ fn a_stranger_that_clones_into_the_run_is_foreign_and_no_main_process() {
 }
 
 #[test]
+fn what_another_executor_bears_in_the_run_is_foreign() {
+    let ground = Ground::new("second-executor");
+    let mut actors = ground.start("in EX { in RUN { say main } hear } in EX { in RUN { call { } } }");
+    let main = actors.hear("main");
+    actors.tell();
+    actors.end();
+    let totals = Totals { executor_births: 2, executor_exits: 2, ..Totals::default() };
+    ground.expect(Run { births: 3, exits: 3, foreign: 1, ..Run::default() }, totals);
+    assert_eq!(ground.record(&ground.run).main_tgid, main);
+}
+
+#[test]
 fn a_member_that_clones_into_another_run_breaks_both() {
     let mut ground = Ground::new("two-runs");
     let other = ground.another_run();
