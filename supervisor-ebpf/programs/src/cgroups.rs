@@ -1,7 +1,7 @@
 //! Cgroups are made and removed, and processes moved between them.
 
 use crate::abi::{CgroupClass, Process, ProcessKey, Run, class, global, kind};
-use crate::classify::{Move, Place, YoungMove, movement, young};
+use crate::classify::{Move, Place, Standing, YoungMove, movement, young};
 use crate::events::{Subject, emit};
 use crate::fields::{Cgroup, Task};
 use crate::maps::{
@@ -80,11 +80,7 @@ pub fn attached(cgroup: Cgroup, task: Task, whole: bool) {
     let parent_tgid = task.real_parent().tgid();
     let to = place(destination);
     let tgid = task.tgid();
-    let (record, tracked) = match PROCESSES.get_ptr(tgid) {
-        // SAFETY: the map gave the pointer.
-        Some(record) => (unsafe { copy(record) }, true),
-        None => (Process::default(), false),
-    };
+    let (record, tracked) = recorded(tgid);
     if !tracked {
         if task.is_new() {
             match young(standing_of(parent_tgid), to) {
@@ -110,10 +106,50 @@ pub fn attached(cgroup: Cgroup, task: Task, whole: bool) {
     if tracked && whole && record.cgroup == destination {
         return; // It was there already.
     }
-    let verdict = movement(standing(record.class, record.run), to);
+    // Of a process whose threads are apart, the record has the cgroup of its leader, and the class that the last move gave it.
+    let moves_leader = whole || task.pid() == tgid;
+    let start = if tracked { record.start } else { leader_start };
+    let subject = Subject { tgid, start, cgroup: destination, comm: task.comm() };
+    settle(to, tracked.then_some(&record), moves_leader, &subject);
+}
+
+/// A thread was born. It begins beside the one that made it, but for one that `clone3` puts into another cgroup of the same threaded tree:
+/// a move for the process as any other of a single thread, and without an attach event.
+#[inline(always)]
+pub fn thread_born(parent: Task, child: Task) {
+    let (destination, leader_start) = (child.cgroup(), child.start());
+    if destination == parent.cgroup() {
+        return;
+    }
+    let to = place(destination);
+    let tgid = child.tgid();
+    let (record, tracked) = recorded(tgid);
+    let start = if tracked { record.start } else { leader_start };
+    let subject = Subject { tgid, start, cgroup: destination, comm: child.comm() };
+    settle(to, tracked.then_some(&record), false, &subject);
+}
+
+/// What is on record of this process, and whether anything is.
+#[inline(always)]
+fn recorded(tgid: u32) -> (Process, bool) {
+    match PROCESSES.get_ptr(tgid) {
+        // SAFETY: the map gave the pointer.
+        Some(record) => (unsafe { copy(record) }, true),
+        None => (Process::default(), false),
+    }
+}
+
+/// Judges and counts that a process or one of its threads is in `to` now. `record` is what was on record of it, if it is tracked.
+#[inline(always)]
+fn settle(to: Place, record: Option<&Process>, moves_leader: bool, subject: &Subject) {
+    let Subject { tgid, start, cgroup: destination, .. } = *subject;
+    let verdict = match record {
+        Some(record) => movement(standing(record.class, record.run), to),
+        None => movement(Standing::Stranger, to),
+    };
     let runs = verdict.runs();
-    if tracked {
-        let mut after = record;
+    if let Some(record) = record {
+        let mut after = *record;
         after.class = match verdict {
             Move::Left { .. } => class::ESCAPED,
             Move::Returned { .. } => class::TASK,
@@ -121,8 +157,7 @@ pub fn attached(cgroup: Cgroup, task: Task, whole: bool) {
                 record.class
             }
         };
-        // Of a process whose threads are apart, the record has the cgroup of its leader, and the class that the last move gave it.
-        if whole || task.pid() == tgid {
+        if moves_leader {
             after.cgroup = destination;
         }
         // By an update with its key, not in place: the process may exit meanwhile, and its entry be another process's then. A signal that
@@ -133,8 +168,6 @@ pub fn attached(cgroup: Cgroup, task: Task, whole: bool) {
             Err(_) => count(global::FAILED),
         }
     }
-    let start = if tracked { record.start } else { leader_start };
-    let subject = Subject { tgid, start, cgroup: destination, comm: task.comm() };
     match verdict {
         Move::Nothing => {}
         Move::ExecutorEntered { .. } => {
@@ -149,24 +182,24 @@ pub fn attached(cgroup: Cgroup, task: Task, whole: bool) {
             if runs.run != 0 {
                 tally!(runs.run, executor_entered);
             }
-            emit(kind::EXECUTOR_ENTERED, &subject, runs.run, 0, 0);
+            emit(kind::EXECUTOR_ENTERED, subject, runs.run, 0, 0);
         }
         Move::Left { .. } => {
             tally!(runs.run, left);
-            emit(kind::LEFT, &subject, runs.run, 0, 0);
+            emit(kind::LEFT, subject, runs.run, 0, 0);
         }
         Move::Returned { .. } => {
             tally!(runs.run, returned);
-            emit(kind::RETURNED, &subject, runs.run, 0, 0);
+            emit(kind::RETURNED, subject, runs.run, 0, 0);
         }
         Move::Inside { .. } => {
             tally!(runs.run, moved_inside);
-            emit(kind::MOVED_INSIDE, &subject, runs.run, 0, 0);
+            emit(kind::MOVED_INSIDE, subject, runs.run, 0, 0);
         }
         Move::Stranger { .. } => {}
     }
     if runs.intrudes != 0 {
         tally!(runs.intrudes, strangers);
-        emit(kind::STRANGER, &subject, runs.intrudes, 0, 0);
+        emit(kind::STRANGER, subject, runs.intrudes, 0, 0);
     }
 }

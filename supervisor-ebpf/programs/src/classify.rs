@@ -36,6 +36,8 @@
 //! * A stranger is not tracked, so it counts each time it is moved into a cgroup of a run, also from one to another of the same run.
 
 //!
+//! A thread that begins in another cgroup than the thread that made it (`clone3` again) is judged as a move of its process.
+//!
 //! **Moves of a child before its birth was seen.** Between a child's appearance and its `sched_process_fork` another process can move it. The
 //! birth is judged by where the child is then, so the place it was made in is lost. What may have been missed is counted as unknown:
 //!

@@ -3,6 +3,7 @@
 use aya_ebpf::helpers::bpf_ktime_get_boot_ns;
 
 use crate::abi::{Executor, Process, ProcessKey, Run, class, global, kind};
+use crate::cgroups;
 use crate::classify::{Birth, Parentage, Standing, birth};
 use crate::events::{Subject, emit};
 use crate::fields::Task;
@@ -16,7 +17,8 @@ use crate::maps::{
 pub fn born(parent: Task, child: Task) {
     let tgid = child.tgid();
     if tgid != child.pid() {
-        return; // A thread.
+        cgroups::thread_born(parent, child);
+        return;
     }
     let parent_tgid = parent.tgid();
     // Both here, and not where they are needed: see `cgroups::attached`.

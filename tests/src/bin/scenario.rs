@@ -10,6 +10,7 @@
 //! | `fork {…}`, `call {…}` | a child in our own cgroup; `call` waits for its end |
 //! | `vfork {…}`, `exec {…}` | a child by vfork that executes the block at once; we execute the block ourselves |
 //! | `thread {…}`, `threads N` | a thread that does the block, N threads that do nothing; waits for them |
+//! | `thread-in DIR {…}` | a thread that is born in the cgroup DIR (`clone3`) and does the block; waits for it |
 //! | `thread-exec {…}` | a thread other than the leader executes the block |
 //! | `leader-exits {…}` | the leader exits, a thread goes on with the block and ends the process with status 5 |
 //! | `wait` | reaps all children |
@@ -24,7 +25,7 @@
 use std::ffi::CString;
 use std::fs;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -44,8 +45,8 @@ enum Step {
 fn arguments_of(word: &str) -> usize {
     match word {
         "write" | "kill" => 2,
-        "born" | "in" | "say" | "move" | "move-thread" | "mkdir" | "rmdir" | "repeat" | "threads"
-        | "race" | "become" | "name" | "raise" | "exit" => 1,
+        "born" | "in" | "thread-in" | "say" | "move" | "move-thread" | "mkdir" | "rmdir" | "repeat"
+        | "threads" | "race" | "become" | "name" | "raise" | "exit" => 1,
         _ => 0,
     }
 }
@@ -225,6 +226,7 @@ fn act_with(word: &str, arguments: &[String], block: &[Step], text: &str) -> io:
             let thread = std::thread::spawn(move || play(&block));
             thread.join().map_err(|_| io::Error::other("the thread panicked"))?;
         }
+        "thread-in" => thread_in(first, block)?,
         "thread-exec" => {
             let text = text.to_owned();
             let thread =
@@ -248,6 +250,61 @@ fn vfork(text: &str) -> io::Result<()> {
     let status = Command::new("/proc/self/exe").arg(text).status()?;
     if status.success() { Ok(()) } else { Err(io::Error::other("the child failed")) }
 }
+
+/// A thread in another cgroup of our threaded tree. Nothing but `clone3` itself makes one, so what a thread library would do is done here: a
+/// stack, and the thread-local storage is ours, which we leave alone until the thread has ended.
+fn thread_in(dir: &str, block: &[Step]) -> io::Result<()> {
+    extern "C" fn begin(block: *const &[Step]) -> ! {
+        // SAFETY: the one who made us waits, and keeps it.
+        play(unsafe { *block });
+        // SAFETY: ends this thread only, which owns nothing.
+        unsafe { libc::syscall(libc::SYS_exit, 0) };
+        unreachable!("the thread has exited")
+    }
+    let dir = fs::File::open(dir)?;
+    let mut stack = vec![0u128; (256 << 10) / 16];
+    let alive = std::sync::atomic::AtomicU32::new(1);
+    // SAFETY: all its fields are integers.
+    let mut arguments: libc::clone_args = unsafe { std::mem::zeroed() };
+    let shared =
+        libc::CLONE_VM | libc::CLONE_FS | libc::CLONE_FILES | libc::CLONE_SIGHAND | libc::CLONE_SYSVSEM;
+    arguments.flags = (shared | libc::CLONE_THREAD | libc::CLONE_CHILD_CLEARTID) as u64 | CLONE_INTO_CGROUP;
+    arguments.stack = stack.as_mut_ptr() as u64;
+    arguments.stack_size = size_of_val(stack.as_slice()) as u64;
+    arguments.child_tid = alive.as_ptr() as u64;
+    arguments.cgroup = dir.as_raw_fd() as u64;
+    let made: i64;
+    // SAFETY: the new thread has a stack of its own and never comes back from `begin`; ours goes on behind the label with all registers
+    // but those named. What it uses is kept below until the kernel tells that it is gone.
+    unsafe {
+        std::arch::asm!(
+            "syscall",
+            "test rax, rax",
+            "jnz 2f",
+            "xor ebp, ebp",
+            "mov rdi, r13",
+            "call r12",
+            "2:",
+            inlateout("rax") libc::SYS_clone3 => made,
+            in("rdi") &raw const arguments,
+            in("rsi") size_of_val(&arguments),
+            in("r12") begin as extern "C" fn(*const &[Step]) -> !,
+            in("r13") &raw const block,
+            lateout("rcx") _,
+            lateout("r11") _,
+        );
+    }
+    if made < 0 {
+        return Err(io::Error::from_raw_os_error(-made as i32));
+    }
+    while alive.load(Ordering::Acquire) != 0 {
+        std::hint::spin_loop();
+    }
+    Ok(())
+}
+
+/// include/uapi/linux/sched.h; in libc it is an `int`, which cannot hold it.
+const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
 
 /// The leader exits; a thread goes on once it sees it gone.
 fn leader_exits(block: &[Step]) -> ! {

@@ -110,6 +110,14 @@ impl Ground {
         self.task.child("run-2")
     }
 
+    /// Makes `tasks/t` a tree of threads: its run and `TASK/threads` beside that may each hold some of one process.
+    pub fn thread_trees(&self) {
+        let threads = self.task.child("threads");
+        for dir in [&self.run, &threads] {
+            fs::write(dir.path.join("cgroup.type"), "threaded").expect("make the cgroup threaded");
+        }
+    }
+
     /// Plays a script in the place, as a stranger to the tree, to its end. `EX`, `RUN` and `OTHER` stand for the cgroups.
     pub fn play(&self, script: &str) {
         self.start(script).end();
@@ -132,9 +140,10 @@ impl Ground {
             "TASK" => self.task.to_string(),
             "RUN" => self.run.to_string(),
             "OTHER" => self.other.to_string(),
-            other => match other.strip_prefix("RUN/") {
-                Some(below) => format!("{}/{below}", self.run),
-                None => other.to_owned(),
+            other => match other.split_once('/') {
+                Some(("RUN", below)) => format!("{}/{below}", self.run),
+                Some(("TASK", below)) => format!("{}/{below}", self.task),
+                Some(_) | None => other.to_owned(),
             },
         };
         script.split_whitespace().map(word).collect::<Vec<_>>().join(" ")

@@ -65,6 +65,23 @@ fn a_member_that_clones_into_executors_makes_no_executor() {
 }
 
 #[test]
+fn a_thread_of_a_stranger_that_is_born_in_the_run_is_a_stranger() {
+    let ground = Ground::new("thread-in");
+    ground.thread_trees();
+    ground.play("move TASK/threads thread-in RUN { }");
+    ground.expect(Run { strangers: 1, ..Run::default() }, Totals { mkdirs: 1, ..Totals::default() });
+}
+
+#[test]
+fn a_thread_of_a_member_that_is_born_outside_has_left() {
+    let ground = Ground::new("thread-out");
+    ground.thread_trees();
+    ground.play("in EX { in RUN { thread { } thread-in TASK/threads { threads 2 } thread-in RUN { } } }");
+    let run = Run { births: 1, exits: 1, left: 1, ..Run::default() };
+    ground.expect(run, Totals { mkdirs: 1, ..Totals::one_executor(0) });
+}
+
+#[test]
 fn an_executor_that_enters_is_caught() {
     let ground = Ground::new("enters");
     let mut actors = ground.start("in EX { say executor move RUN }");
