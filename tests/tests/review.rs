@@ -186,6 +186,20 @@ fn tight_limits_of_the_caller_bind_the_task_only() {
     assert!(run.stderr.contains("File too large"), "{}", run.stderr);
 }
 
+/// Who hands on much output for long uses cpu time, more than any process of the task may have: no limit of the caller's may end it for that.
+#[test]
+fn a_limit_on_cpu_time_binds_the_task_only() {
+    let place = Place::new("cpu-time");
+    let script =
+        "ulimit -St 7; exec \"$P\" run --no-audit -- sh -c 'ulimit -St; grep cpu /proc/$PPID/limits'";
+    let run = Running::spawn(caller(&place, script)).finish();
+    let text = run.text();
+    let (task, executor) = text.split_once("Max cpu time").unwrap_or_else(|| panic!("{text} {}", run.stderr));
+    assert_eq!(task, "7\n");
+    let executor = executor.split_whitespace().next();
+    assert_eq!(executor, Some("unlimited"));
+}
+
 /// A Ctrl-C goes to the whole foreground group, and the keeper is in it until it leads a session of its own: the task is stopped and the
 /// keeper lives.
 #[test]

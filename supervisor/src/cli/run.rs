@@ -96,6 +96,8 @@ pub(super) fn run(args: RunArgs) -> ExitCode {
     let prepared = spec(&args).and_then(|spec| {
         // The spec holds the caller's limits by now, for the task.
         allow_open_files()?;
+        // What cannot be lifted may be enough.
+        let _ = process::allow_cpu_time();
         Ok((spec, ReportFile::open(args.report.as_deref())?))
     });
     let (spec, report_file) = match prepared {

@@ -114,6 +114,20 @@ pub fn allow_open_files() -> Result<u64> {
     Ok(hard)
 }
 
+/// Lifts our limit on cpu time as far as we may: altogether with a right to it, else from the soft to the hard value. Programs that we start
+/// inherit it.
+pub fn allow_cpu_time() -> Result<()> {
+    let Limit { resource, soft: _, hard } = limit(libc::RLIMIT_CPU)?;
+    for (soft, hard) in [(u64::MAX, u64::MAX), (hard, hard)] {
+        let raised = libc::rlimit64 { rlim_cur: soft, rlim_max: hard };
+        // SAFETY: `raised` is valid for the call.
+        if unsafe { libc::setrlimit64(resource as _, &raised) } == 0 {
+            return Ok(());
+        }
+    }
+    Err(SysError::last("setrlimit"))
+}
+
 /// Our file mode creation mask. Reading it by `umask(2)` would change it for a moment, so it is read from `/proc/self/status`.
 pub fn umask() -> Option<u32> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
