@@ -200,6 +200,21 @@ fn a_limit_on_cpu_time_binds_the_task_only() {
     assert_eq!(executor, Some("unlimited"));
 }
 
+/// Names of files and processes are shown so that they break no line and command no terminal.
+#[test]
+fn a_name_with_line_breaks_is_told_in_one_line() {
+    let place = Place::new("odd-names");
+    for (script, code) in [
+        ("exec \"$P\" run --no-audit -- \"$(printf 'a\\nb')\"", 127),
+        ("exec \"$P\" run --no-audit --cwd \"$(printf 'a\\nb')\" -- true", 125),
+        ("exec \"$P\" run --no-audit -- \"$(printf '/a\\033[31m')\"", 127),
+    ] {
+        let run = Running::spawn(caller(&place, script)).finish();
+        assert_eq!((run.code(), run.stderr.lines().count()), (code, 1), "{script}: {:?}", run.stderr);
+        assert!(!run.stderr.trim_end().contains(char::is_control), "{script}: {:?}", run.stderr);
+    }
+}
+
 /// A Ctrl-C goes to the whole foreground group, and the keeper is in it until it leads a session of its own: the task is stopped and the
 /// keeper lives.
 #[test]
