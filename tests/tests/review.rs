@@ -186,6 +186,24 @@ fn tight_limits_of_the_caller_bind_the_task_only() {
     assert!(run.stderr.contains("File too large"), "{}", run.stderr);
 }
 
+/// The audit takes some twenty descriptors. Where they are too few for both, the task has them and the claims say why they are unproven.
+#[test]
+fn with_few_open_files_a_task_runs_without_the_audit() {
+    let place = Place::new("few-files");
+    for limit in [32, 36, 40, 44] {
+        let script = format!("ulimit -n {limit}; exec \"$P\" run --json -- sh -c 'ulimit -n; exit 3'");
+        let run = Running::spawn(caller(&place, &script)).finish();
+        assert_eq!((run.code(), run.text()), (3, format!("{limit}\n")), "{}", run.stderr);
+        let report: serde_json::Value = serde_json::from_str(run.stderr.trim_end()).expect("a report");
+        assert_eq!(report["audit"]["state"], "off");
+        assert!(report["audit"]["reason"].to_string().contains("files may be open"), "{report:#}");
+
+        let script = format!("ulimit -n {limit}; exec \"$P\" run --require-audit -- true");
+        let run = Running::spawn(caller(&place, &script)).finish();
+        assert_eq!((run.code(), run.stderr.lines().count()), (125, 1), "{}", run.stderr);
+    }
+}
+
 /// Who hands on much output for long uses cpu time, more than any process of the task may have: no limit of the caller's may end it for that.
 #[test]
 fn a_limit_on_cpu_time_binds_the_task_only() {

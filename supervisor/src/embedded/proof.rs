@@ -2,6 +2,7 @@
 
 use crate::audit::{Audit, ExecutorLife, Level, ProcessKey, Subject, Verdict};
 use crate::cgroup::CgroupId;
+use crate::sys::process;
 
 use super::error::RunError;
 
@@ -22,11 +23,22 @@ pub(super) enum Proof {
     Off { why: String },
 }
 
+/// How many files must be allowed open for a run with the audit: what it takes would be missing later, where no run can go on without.
+const OPEN_FILES: u64 = 64;
+
 impl Proof {
     /// Attaches the programs, as wished.
     pub(super) fn begin(wish: AuditWish) -> Result<Self, RunError> {
         if wish == AuditWish::Unwanted {
             return Ok(Self::Off { why: String::from("switched off with --no-audit") });
+        }
+        if let Ok(limit) = process::open_files()
+            && limit < OPEN_FILES
+        {
+            let why = format!(
+                "only {limit} files may be open, the audit needs {OPEN_FILES}: raise the hard limit (ulimit -Hn)"
+            );
+            return Self::off(wish, why);
         }
         match Audit::load(Level::Movements) {
             Ok(audit) => Ok(Self::On { audit: Box::new(audit), executor: None }),

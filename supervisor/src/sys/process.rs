@@ -102,6 +102,11 @@ pub fn limit(resource: u32) -> Result<Limit> {
     Ok(Limit { resource, soft: limit.rlim_cur, hard: limit.rlim_max })
 }
 
+/// How many files we may have open.
+pub fn open_files() -> Result<u64> {
+    Ok(limit(libc::RLIMIT_NOFILE)?.soft)
+}
+
 /// Raises our limit on open files as far as we may without a right to it: from the soft to the hard value, which it gives. Programs that
 /// we start inherit it.
 pub fn allow_open_files() -> Result<u64> {
