@@ -56,7 +56,9 @@ fn in_one_line(error: &clap::Error) -> String {
     let text = error.to_string();
     let paragraph = text.split("\n\n").next().unwrap_or_default();
     let words: Vec<&str> = paragraph.trim_start_matches("error: ").split_whitespace().collect();
-    format!("{}; see `proctor --help` and `proctor run --help`", words.join(" ").trim_end_matches('.'))
+    let command = std::env::args().nth(1).filter(|word| matches!(word.as_str(), "run" | "doctor"));
+    let help = command.map_or(String::from("proctor --help"), |command| format!("proctor {command} --help"));
+    format!("{}; see `{help}`", words.join(" ").trim_end_matches('.'))
 }
 
 /// Whether the audit's programs load and attach here: tried, not guessed.

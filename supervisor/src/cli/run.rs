@@ -248,31 +248,15 @@ fn limits(asked: &[ResourceLimit]) -> Vec<ResourceLimit> {
         .collect()
 }
 
-/// `getrlimit(2)`, in the order of the kernel's numbers.
-const LIMIT_NAMES: [&str; 16] = [
-    "cpu",
-    "fsize",
-    "data",
-    "stack",
-    "core",
-    "rss",
-    "nproc",
-    "nofile",
-    "memlock",
-    "as",
-    "locks",
-    "sigpending",
-    "msgqueue",
-    "nice",
-    "rtprio",
-    "rttime",
-];
-
 fn rlimit(text: &str) -> Result<ResourceLimit, String> {
-    let help =
-        || format!("`{text}` is no limit: write NAME=SOFT[:HARD], NAME one of {}", LIMIT_NAMES.join(", "));
+    let help = || {
+        format!(
+            "`{text}` is no limit: write NAME=SOFT[:HARD], NAME one of {}",
+            process::LIMIT_NAMES.join(", ")
+        )
+    };
     let (name, values) = text.split_once('=').ok_or_else(help)?;
-    let resource = LIMIT_NAMES.iter().position(|known| *known == name).ok_or_else(help)?;
+    let resource = process::LIMIT_NAMES.iter().position(|known| *known == name).ok_or_else(help)?;
     let value = |text: &str| match text {
         "unlimited" | "infinity" => Ok(u64::MAX),
         digits => digits.parse::<u64>().map_err(|_| help()),

@@ -91,7 +91,9 @@ pub fn describe(failure: &StartFailure) -> String {
         ("chdir", ENOENT | ENOTDIR) => ": give --cwd an existing directory",
         ("chdir", EACCES) => ": the task's user may not enter it; give another --cwd",
         ("setgroups" | "setuid", EPERM) => ": run as root to run tasks as another user",
-        ("setrlimit", EPERM) => ": a hard limit cannot be raised without CAP_SYS_RESOURCE",
+        ("setrlimit", EPERM) => {
+            ": a hard limit cannot be raised without CAP_SYS_RESOURCE; ask for no more than `ulimit -H` shows"
+        }
         ("set oom_score_adj", EACCES) => ": it cannot be lowered without CAP_SYS_RESOURCE",
         ("clone3", EBUSY) => ": controllers are enabled below that cgroup",
         ("clone3", ENOSYS | EPERM) => {

@@ -140,14 +140,8 @@ impl Report {
         if figures.escaped > 0 {
             parts.push(format!("{} ended outside its cgroup", count(figures.escaped, "escaped process")));
         }
-        parts.push(output_in_words(&figures.output));
-        if let Some(killer) = &self.verdict.killed_by {
-            let kernel = if killer.kernel { "the kernel for " } else { "" };
-            parts.push(format!(
-                "signal from {kernel}{} (pid {}, uid {})",
-                killer.comm, killer.pid, killer.uid
-            ));
-        }
+        parts.push(self.output_in_words(&figures.output));
+        parts.extend(self.verdict.killed_by.as_ref().map(|killer| self.killer_in_words(killer)));
         let mut lines = vec![format!("{id}: {}", parts.join("; "))];
         lines.push(format!("{id}: audit: {}", self.verdict.audit.headline()));
         if let Some(left) = &self.left {
@@ -244,34 +238,55 @@ impl Report {
     }
 
     fn ended(&self) -> String {
-        let died = match &self.ending {
-            Ending::Reported(_) => String::new(),
-            Ending::ExecutorDied { status: Some(status @ 256..), .. } => {
-                format!("the executor was killed by signal {} and the task ended; ", status - 256)
-            }
-            Ending::ExecutorDied { .. } => String::from("the executor died and the task was ended; "),
-        };
         let how = match self.outcome() {
             Outcome::Exited(code) => format!("exited with code {code}"),
             Outcome::Signaled(signal) => format!("ended by {signal}"),
             Outcome::Unknown => String::from("how it ended is unknown"),
             Outcome::NotStarted(failure) => describe(failure),
         };
-        let cause = match &self.ending {
-            Ending::Reported(report) => match report.cause {
-                Some(StopCause::Timeout) => " when its time was over",
-                Some(StopCause::Requested) => " as asked for",
-                Some(StopCause::Killed) => " (killed as asked for)",
-                Some(StopCause::MainEnded | StopCause::Abandoned) | None => "",
-            },
-            Ending::ExecutorDied { .. } => "",
-        };
-        format!("{died}{how}{cause}")
+        match &self.ending {
+            Ending::Reported(report) => {
+                let cause = match report.cause {
+                    Some(StopCause::Timeout) => " when its time was over",
+                    Some(StopCause::Requested) => " as asked for",
+                    Some(StopCause::Killed) => " (killed as asked for)",
+                    Some(StopCause::MainEnded | StopCause::Abandoned) | None => "",
+                };
+                format!("{how}{cause}")
+            }
+            Ending::ExecutorDied { status: Some(status @ 256..), .. } => {
+                format!(
+                    "the executor was killed by signal {}, and all of the task with it: {how}",
+                    status - 256
+                )
+            }
+            Ending::ExecutorDied { .. } => format!("the executor died, and all of the task with it: {how}"),
+        }
     }
 
+    /// How long it took, where that is known: the executor has the times.
     fn after(&self) -> String {
+        if self.executor_died() {
+            return String::new();
+        }
         let seconds = self.figures().timings.duration_us as f64 / 1e6;
         format!(" after {seconds:.3} s")
+    }
+
+    fn output_in_words(&self, output: &OutputFigures<'_>) -> String {
+        if self.executor_died() {
+            return String::from("what it wrote last may be lost");
+        }
+        output_in_words(output)
+    }
+
+    fn killer_in_words(&self, killer: &KilledBy) -> String {
+        let KilledBy { pid, comm, uid, kernel } = killer;
+        if i64::from(*pid) == i64::from(self.executor) {
+            return format!("signal from its executor (pid {pid})");
+        }
+        let kernel = if *kernel { "the kernel for " } else { "" };
+        format!("signal from {kernel}{comm} (pid {pid}, uid {uid})")
     }
 }
 

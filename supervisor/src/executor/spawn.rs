@@ -7,7 +7,7 @@ use super::leaf::Leaf;
 use crate::sys::exec::{self, Credentials, Failure, Image, OomScore, Program, Spawned, Step, Terminal};
 use crate::sys::process::{self, Limit};
 use crate::sys::{SysError, fork::Child};
-use crate::task::{Identity, StartFailure, TaskSpec};
+use crate::task::{Identity, ResourceLimit, StartFailure, TaskSpec};
 
 /// `PATH` when the task has none: as systemd and the login programs set it.
 const DEFAULT_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -77,7 +77,7 @@ pub(super) fn failed_step(spec: &TaskSpec, Failure { step, errno }: Failure) -> 
         Step::Stdio => ("dup2", String::from("standard input and output")),
         Step::Terminal => ("take the terminal", String::from("standard input")),
         Step::OomScore => ("set oom_score_adj", spec.oom_score_adj.unwrap_or(0).to_string()),
-        Step::Limits => ("setrlimit", String::new()),
+        Step::Limits => ("setrlimit", limits(spec)),
         Step::Groups => ("setgroups", identity(spec)),
         Step::User => ("setuid", identity(spec)),
         Step::Directory => ("chdir", text(&spec.directory)),
@@ -85,6 +85,15 @@ pub(super) fn failed_step(spec: &TaskSpec, Failure { step, errno }: Failure) -> 
         Step::Exec => ("exec", spec.arguments.first().map(text).unwrap_or_default()),
     };
     StartFailure { step: step.to_owned(), object, errno: errno as i32 }
+}
+
+/// The limits that had to be set: one of them it was.
+fn limits(spec: &TaskSpec) -> String {
+    let differs = |limit: &&ResourceLimit| {
+        process::limit(limit.resource).is_ok_and(|now| (now.soft, now.hard) != (limit.soft, limit.hard))
+    };
+    let name = |limit: &ResourceLimit| process::LIMIT_NAMES.get(limit.resource as usize).copied();
+    spec.limits.iter().filter(differs).filter_map(name).collect::<Vec<_>>().join(", ")
 }
 
 fn identity(spec: &TaskSpec) -> String {

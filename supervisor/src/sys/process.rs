@@ -87,7 +87,27 @@ pub struct Limit {
 }
 
 /// How many kinds of limits Linux has.
-pub const LIMITS: u32 = 16;
+pub const LIMITS: u32 = LIMIT_NAMES.len() as u32;
+
+/// `getrlimit(2)`, in the order of the kernel's numbers.
+pub const LIMIT_NAMES: [&str; 16] = [
+    "cpu",
+    "fsize",
+    "data",
+    "stack",
+    "core",
+    "rss",
+    "nproc",
+    "nofile",
+    "memlock",
+    "as",
+    "locks",
+    "sigpending",
+    "msgqueue",
+    "nice",
+    "rtprio",
+    "rttime",
+];
 
 /// This process's limit of one kind.
 ///

@@ -9,16 +9,15 @@ use super::uses::{self, Target};
 /// Who may use whom, from the top down. `lib.rs` and `main.rs` may use all.
 const ARROWS: &[(&str, &[&str])] = &[
     ("cli", &["embedded", "features", "task", "audit", "cgroup", "sys"]),
-    ("embedded", &["audit", "keeper", "cgroup", "task", "wire", "sys", "features", "fault"]),
-    ("keeper", &["executor", "cgroup", "task", "wire", "sys", "fault"]),
-    ("executor", &["task", "cgroup", "wire", "sys", "fault"]),
+    ("embedded", &["audit", "keeper", "cgroup", "task", "wire", "sys", "features"]),
+    ("keeper", &["executor", "cgroup", "task", "wire", "sys"]),
+    ("executor", &["task", "cgroup", "wire", "sys"]),
     ("features", &["cgroup", "sys", "audit"]),
-    ("audit", &["cgroup", "sys", "fault"]),
+    ("audit", &["cgroup", "sys"]),
     ("wire", &["task", "sys"]),
     ("cgroup", &["sys"]),
     ("task", &[]),
     ("sys", &[]),
-    ("fault", &[]),
 ];
 
 /// Crates that only these modules may mention.

@@ -129,7 +129,7 @@ mod tests {
 
     #[test]
     fn versions_of_distributions_are_understood() {
-        assert_eq!(version("6.18.44-fc-v669"), Some((6, 18)));
+        assert_eq!(version("6.18.44-cloud-amd64"), Some((6, 18)));
         assert_eq!(version("5.14.0-570.el9.x86_64"), Some((5, 14)));
         assert_eq!(version("7.0-rc1"), Some((7, 0)));
         assert_eq!(version("6"), None);
