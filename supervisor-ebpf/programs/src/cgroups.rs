@@ -97,9 +97,10 @@ pub fn attached(cgroup: Cgroup, task: Task, whole: bool) {
         }
     }
     // The pid of a zombie or of an exiting thread can be written: the event comes, but the exiting are not moved. The exception is a leader
-    // that is gone while other threads live: they were moved, though its own cgroup is still the old one.
+    // that is gone while other threads live: they were moved, though its own cgroup is still the old one. Where it died a zombie seems to be
+    // what was moved in. Whoever was alive at the move cannot end before this event is over: the lock against it is held.
     let others_moved = whole && live != 0 && threads != 1;
-    if now != destination && !others_moved {
+    if live == 0 || (now != destination && !others_moved) {
         count(global::DEAD_ATTACHES);
         return;
     }

@@ -140,3 +140,20 @@ fn the_pid_of_a_zombie_moves_nothing() {
     let dead_attaches = u64::from(written.is_ok());
     ground.expect(Run::default(), Totals { dead_attaches, ..Totals::default() });
 }
+
+#[test]
+fn the_pid_of_a_zombie_of_the_run_is_no_stranger_there() {
+    let ground = Ground::new("zombie-inside");
+    let mut actors = ground.start("in EX { in RUN { fork { say zombie } hear wait } }");
+    let zombie = actors.hear("zombie");
+    let stat = format!("/proc/{zombie}/stat");
+    tests::wait_until("a zombie", || {
+        std::fs::read_to_string(&stat).is_ok_and(|stat| stat.contains(") Z ")).then_some(())
+    });
+    let written = ground.run.take(zombie);
+    actors.tell();
+    actors.end();
+    let dead_attaches = u64::from(written.is_ok());
+    let totals = Totals { dead_attaches, ..Totals::one_executor(0) };
+    ground.expect(Run { births: 2, exits: 2, ..Run::default() }, totals);
+}
