@@ -290,3 +290,32 @@ fn a_callers_cgroup_may_have_any_name() {
     }
     assert_eq!(run.code(), 3, "{}", run.stderr);
 }
+
+/// An executor that somebody has stopped sees no end of the task and heeds no request: what it was given of time passes, and then the keeper
+/// ends both.
+#[test]
+fn a_stopped_executor_delays_no_end_for_ever() {
+    let (by_signal, by_time) = (Place::new("stopped-1"), Place::new("stopped-2"));
+    let script = "kill -STOP $PPID; echo yes >ready; sleep 1000";
+    let asked = by_signal.shell(&["--grace", "100ms"], script);
+    let timed = by_time.shell(&["--grace", "100ms", "--timeout", "100ms"], script);
+    by_signal.wait_line("ready");
+    asked.signal(SIGTERM);
+    for running in [asked, timed] {
+        let run = running.finish();
+        assert_eq!(run.code(), 125, "{}", run.stderr);
+        assert!(run.stderr.contains("does not answer"), "{}", run.stderr);
+        assert_eq!(run.report["left_behind"], serde_json::Value::Null);
+    }
+}
+
+/// A keeper that somebody has stopped is continued when its work is due.
+#[test]
+fn a_stopped_keeper_removes_the_tree_all_the_same() {
+    let place = Place::new("stopped-keeper");
+    let script = "keeper=$(sed 's/.*) //' /proc/$PPID/stat | cut -d ' ' -f 2); kill -STOP $keeper; exit 3";
+    let run = place.shell(&[], script).finish();
+    run.assert_exited(3);
+    run.assert_proven();
+    assert_eq!(run.report["left_behind"], serde_json::Value::Null);
+}

@@ -8,7 +8,7 @@ use super::channel::Channel;
 use super::error::RunError;
 use crate::keeper::{SUBCOMMAND, TITLE_ROOM};
 use crate::sys::signal::HeldBack;
-use crate::sys::socket;
+use crate::sys::{pidfd, socket};
 use crate::task::TaskId;
 use crate::wire::{FromKeeper, KeeperSetup, OutputPlan, ToKeeper};
 
@@ -83,6 +83,15 @@ impl Keeper {
         self.send(&ToKeeper::Finish, &[])
     }
 
+    /// Continues it, should somebody have stopped it: nobody else would end what is left.
+    pub(super) fn wake(&self) {
+        let opened = i32::try_from(self.process.id()).map(pidfd::open);
+        if let Ok(Ok(process)) = opened {
+            // Our child that we have not reaped. One that is gone needs nothing.
+            let _ = pidfd::send_signal(process.as_fd(), CONT);
+        }
+    }
+
     /// Reaps it. It has closed its socket, so it is gone or about to be.
     pub(super) fn reap(&mut self) {
         // Our child that nobody else can have reaped; if it was never there, nothing is left to do.
@@ -93,3 +102,6 @@ impl Keeper {
         self.channel.send(&message.encode(), fds).map_err(RunError::sys("speak to the keeper"))
     }
 }
+
+/// `SIGCONT`.
+const CONT: i32 = 18;

@@ -8,6 +8,7 @@ use tokio::time::{Instant, timeout_at};
 use super::channel::Channel;
 use super::signals::{TSTP, Wish};
 use super::terminal::{Asked, Suspend, Terminal};
+use crate::cgroup::parse::{self, ProcessState};
 use crate::sys::signal;
 use crate::task::life::STUCK_AFTER;
 use crate::task::{Signal, StopPolicy, TaskSpec};
@@ -28,13 +29,34 @@ pub(super) enum Patience {
 const ANSWER_WITHIN: Duration = STUCK_AFTER.saturating_add(Duration::from_secs(1));
 
 impl Patience {
-    /// Until when the executor has to answer, if this is the moment in which the kill was asked for.
-    pub(super) fn answer_until(self, before: Self, until: Option<Instant>) -> Option<Instant> {
-        match (before, self) {
-            (Self::Running | Self::Stopping, Self::Killing) => Instant::now().checked_add(ANSWER_WITHIN),
-            (_, Self::Running | Self::Stopping | Self::Killing) => until,
-        }
+    /// Until when the executor has to answer, if this is the moment in which the stop or the kill was asked for.
+    pub(super) fn answer_until(
+        self,
+        before: Self,
+        StopPolicy { grace, .. }: StopPolicy,
+        until: Option<Instant>,
+    ) -> Option<Instant> {
+        let within = match (before, self) {
+            (Self::Running, Self::Stopping) => grace.saturating_add(ANSWER_WITHIN),
+            (Self::Running | Self::Stopping, Self::Killing) => ANSWER_WITHIN,
+            (_, Self::Running | Self::Stopping | Self::Killing) => return until,
+        };
+        Instant::now().checked_add(within)
     }
+}
+
+/// When a task that runs from now on is over with its time and its grace, and its executor has told of it or of what it cannot end.
+pub(super) fn overdue(spec: &TaskSpec) -> Option<Instant> {
+    let within = spec.timeout?.saturating_add(spec.stop.grace).saturating_add(ANSWER_WITHIN);
+    Instant::now().checked_add(within)
+}
+
+/// Whether this is still a child of the executor, be it dead: then nobody has reaped it, and nobody ended it in time. The time may not have
+/// begun where nobody heard that it `runs`, unless the executor was stopped before it could say so.
+pub(super) fn is_left_alone(main: Option<i32>, executor: i32, runs: bool) -> bool {
+    let stat = |pid: i32| parse::stat(&std::fs::read(format!("/proc/{pid}/stat")).ok()?).ok();
+    let is_child = main.and_then(stat).is_some_and(|stat| stat.ppid == executor);
+    is_child && (runs || stat(executor).is_some_and(|stat| stat.state == ProcessState::Stopped))
 }
 
 /// Ends at this time; never without one. Can be cancelled.

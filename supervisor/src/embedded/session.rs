@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::channel::Channel;
 use super::keeper::{Keeper, News};
-use super::patience::{Patience, obey, passed, shown, typed};
+use super::patience::{Patience, is_left_alone, obey, overdue, passed, shown, typed};
 use super::proof::Proof;
 use super::report::{Ending, Report};
 use super::salvage::{self, Unborn};
@@ -24,6 +24,7 @@ use crate::wire::{FromExecutor, FromKeeper, KeeperSetup, RunReport, StuckProcess
 struct Heard {
     leaf: Option<u64>,
     main: Option<i32>,
+    runs: bool,
     report: Option<Box<RunReport>>,
     executor_ended: Option<u32>,
     main_reaped_by_keeper: Option<u32>,
@@ -70,20 +71,30 @@ pub(super) async fn run(request: Request, notice: &mut dyn FnMut(&str)) -> Resul
     let mut patience = Patience::Running;
     let mut link_open = true;
     let mut answer_until: Option<Instant> = None;
+    let mut over_by: Option<Instant> = None;
     while heard.executor_ended.is_none() && (link_open || !heard.keeper_gone) {
+        // In this order: what came while we were stopped ourselves is heard before the time counts that passed.
         tokio::select! {
+            biased;
             message = link.receive(), if link_open => match message.map_err(RunError::sys("hear from the executor"))? {
                 Some(message) => match FromExecutor::decode(&message.bytes).map_err(RunError::Wire)? {
-                    FromExecutor::Born { leaf, pid, .. } => (heard.leaf, heard.main) = (Some(leaf), Some(pid)),
-                    FromExecutor::Running | FromExecutor::Closed(_) | FromExecutor::Over => {}
+                    FromExecutor::Born { leaf, pid, .. } => {
+                        (heard.leaf, heard.main) = (Some(leaf), Some(pid));
+                        over_by = overdue(&spec);
+                    }
+                    FromExecutor::Running => (heard.runs, over_by) = (true, overdue(&spec)),
+                    FromExecutor::Closed(_) | FromExecutor::Over => {}
                     FromExecutor::Stuck(processes) => {
                         // It does what it can, and the kernel takes its time.
-                        answer_until = None;
+                        (answer_until, over_by) = (None, None);
                         notice(&shown(&terminal, &stuck(&spec, &processes)));
                     }
                     FromExecutor::Ended(report) => heard.report = Some(report),
                 },
-                None => link_open = false,
+                None => {
+                    link_open = false;
+                    keeper.wake();
+                }
             },
             news = keeper.next(), if !heard.keeper_gone => match news? {
                 News::Message(FromKeeper::ExecutorEnded { pid, status }) if pid == executor => {
@@ -101,7 +112,7 @@ pub(super) async fn run(request: Request, notice: &mut dyn FnMut(&str)) -> Resul
             wish = signals.next() => {
                 let before = patience;
                 patience = obey(wish.into(), patience, &spec, &link, &mut terminal, notice);
-                answer_until = patience.answer_until(before, answer_until);
+                answer_until = patience.answer_until(before, spec.stop, answer_until);
                 if patience == Patience::Killing && heard.report.is_some() {
                     // Nothing lives any more; only the reader of the output is waited for.
                     proof.drain();
@@ -110,12 +121,21 @@ pub(super) async fn run(request: Request, notice: &mut dyn FnMut(&str)) -> Resul
             asked = typed(&mut terminal) => {
                 let before = patience;
                 patience = obey(asked, patience, &spec, &link, &mut terminal, notice);
-                answer_until = patience.answer_until(before, answer_until);
+                answer_until = patience.answer_until(before, spec.stop, answer_until);
             }
             () = passed(answer_until), if heard.report.is_none() => {
-                notice(&shown(&terminal, "the executor does not answer; it is ended with the task"));
+                notice(&shown(&terminal, NO_ANSWER));
                 link_open = false;
                 break;
+            }
+            () = passed(over_by), if heard.report.is_none() => {
+                over_by = None;
+                // Else it waits for the reader of the output, which has all the time.
+                if is_left_alone(heard.main, executor, heard.runs) {
+                    notice(&shown(&terminal, NO_ANSWER));
+                    link_open = false;
+                    break;
+                }
             }
         }
     }
@@ -150,6 +170,9 @@ pub(super) async fn run(request: Request, notice: &mut dyn FnMut(&str)) -> Resul
     };
     Ok(Report { spec, ending, executor, main: heard.main, verdict, held_open_by, started_wall, left: clean })
 }
+
+/// Somebody has stopped it, say.
+const NO_ANSWER: &str = "the executor does not answer; it is ended with the task";
 
 struct Begun {
     link: Channel,
@@ -220,6 +243,7 @@ async fn clean_up(
     if !heard.keeper_gone {
         // A keeper that cannot be told is gone, which the next message shows.
         let _ = keeper.finish();
+        keeper.wake();
         let mut impatient = 0;
         loop {
             let news = tokio::select! {
@@ -269,6 +293,7 @@ async fn give_up(
 ) -> Option<String> {
     let mut left = None;
     let mut is_gone = keeper.finish().is_err();
+    keeper.wake();
     while !is_gone {
         match keeper.next().await {
             Ok(News::Message(FromKeeper::Finished)) => break,
