@@ -40,6 +40,11 @@ fn a_dead_executor_is_no_success() {
         assert!(run.stderr.contains("executor was killed by signal 9"), "{name}: {}", run.stderr);
         assert_ne!(run.report["outcome"]["kind"], "exited", "{name}: {:#}", run.report);
         assert_eq!(run.report["output"]["complete"], false, "{name}: {:#}", run.report);
+        // What only the executor knew is not made up.
+        for figure in ["/output/stdout_bytes", "/output/lost_bytes", "/timings/duration_us"] {
+            assert_eq!(run.report.pointer(figure), Some(&serde_json::Value::Null), "{figure}");
+        }
+        assert!(!run.stderr.contains("0 bytes") && !run.stderr.contains("after 0"), "{}", run.stderr);
         assert_eq!(run.number("/executor/pid"), guardians.executor as u64);
         assert_eq!(run.report["left_behind"], serde_json::Value::Null, "{name}");
     }

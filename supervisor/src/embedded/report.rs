@@ -78,12 +78,13 @@ enum OutcomeFigures {
 
 #[derive(Clone, Debug, Serialize)]
 struct OutputFigures<'r> {
-    stdout_bytes: u64,
-    stderr_bytes: u64,
+    /// As the other figures null when the executor died: nobody knows then.
+    stdout_bytes: Option<u64>,
+    stderr_bytes: Option<u64>,
     /// Everything that the task wrote was handed over.
     complete: bool,
     /// Read from the task and not taken by the reader.
-    lost_bytes: u64,
+    lost_bytes: Option<u64>,
     /// The reader closed its end before the task had ended.
     closed_by_reader: bool,
     /// Both streams went one way and are counted as stdout.
@@ -102,7 +103,7 @@ struct TimingFigures {
     main_ended_us: Option<u64>,
     empty_us: Option<u64>,
     drained_us: Option<u64>,
-    duration_us: u64,
+    duration_us: Option<u64>,
 }
 
 impl Report {
@@ -140,7 +141,7 @@ impl Report {
         if figures.escaped > 0 {
             parts.push(format!("{} ended outside its cgroup", count(figures.escaped, "escaped process")));
         }
-        parts.push(self.output_in_words(&figures.output));
+        parts.push(output_in_words(&figures.output));
         parts.extend(self.verdict.killed_by.as_ref().map(|killer| self.killer_in_words(killer)));
         let mut lines = vec![format!("{id}: {}", parts.join("; "))];
         lines.push(format!("{id}: audit: {}", self.verdict.audit.headline()));
@@ -210,10 +211,10 @@ impl Report {
         let closed = [stdout, stderr].iter().any(|stream| stream.closed == 1);
         let lost_bytes = lost(stdout) + lost(stderr);
         OutputFigures {
-            stdout_bytes: stdout.read,
-            stderr_bytes: stderr.read,
+            stdout_bytes: report.map(|_| stdout.read),
+            stderr_bytes: report.map(|_| stderr.read),
             complete: report.is_some() && lost_bytes == 0 && !closed,
-            lost_bytes,
+            lost_bytes: report.map(|_| lost_bytes),
             closed_by_reader: closed,
             merged: stdout.inode != 0 && stderr.inode == 0,
             held_open_by: &self.held_open_by,
@@ -233,7 +234,7 @@ impl Report {
             main_ended_us: since(timings.main_ended),
             empty_us: since(timings.empty),
             drained_us: since(timings.drained),
-            duration_us: since(last).unwrap_or(0),
+            duration_us: if self.executor_died() { None } else { Some(since(last).unwrap_or(0)) },
         }
     }
 
@@ -266,18 +267,8 @@ impl Report {
 
     /// How long it took, where that is known: the executor has the times.
     fn after(&self) -> String {
-        if self.executor_died() {
-            return String::new();
-        }
-        let seconds = self.figures().timings.duration_us as f64 / 1e6;
-        format!(" after {seconds:.3} s")
-    }
-
-    fn output_in_words(&self, output: &OutputFigures<'_>) -> String {
-        if self.executor_died() {
-            return String::from("what it wrote last may be lost");
-        }
-        output_in_words(output)
+        let duration = self.figures().timings.duration_us;
+        duration.map_or_else(String::new, |duration| format!(" after {:.3} s", duration as f64 / 1e6))
     }
 
     fn killer_in_words(&self, killer: &KilledBy) -> String {
@@ -334,12 +325,17 @@ fn count(n: u64, noun: &str) -> String {
 }
 
 fn output_in_words(output: &OutputFigures<'_>) -> String {
-    let bytes = format!("{} + {} bytes", output.stdout_bytes, output.stderr_bytes);
+    let (Some(stdout), Some(stderr), Some(lost)) =
+        (output.stdout_bytes, output.stderr_bytes, output.lost_bytes)
+    else {
+        return String::from("output INCOMPLETE (nobody knows how much is missing)");
+    };
+    let bytes = format!("{stdout} + {stderr} bytes");
     let mut text = match (output.complete, output.closed_by_reader) {
         (true, _) => format!("output complete ({bytes})"),
         (false, true) => format!("output closed by its reader ({bytes})"),
         (false, false) => {
-            format!("output INCOMPLETE ({bytes}, {} not taken by its reader)", output.lost_bytes)
+            format!("output INCOMPLETE ({bytes}, {lost} not taken by its reader)")
         }
     };
     if !output.held_open_by.is_empty() {
