@@ -39,19 +39,14 @@ const LOOK_AGAIN_MIN: Duration = Duration::from_micros(100);
 /// From here on the kernel's own announcement is soon enough.
 const LOOK_AGAIN_MAX: Duration = Duration::from_millis(10);
 
-/// Guards the task until it is over. To be called in a process of its own, with all signals blocked. `at_work` is written to once the task
-/// is on its way.
+/// Guards the task until it is over. To be called in a process of its own, with all signals blocked.
 ///
 /// # Errors
 /// Only what prevents the beginning; later faults are part of the task's result.
-pub fn run(setup: Setup, at_work: OwnedFd, _proof: SingleThreaded) -> Result<(), ExecutorError> {
+pub fn run(setup: Setup, _proof: SingleThreaded) -> Result<(), ExecutorError> {
     sys::process::become_subreaper()?;
     let mut executor = Executor::new(setup)?;
     executor.apply(Event::Start);
-    // Not before: the keeper that is woken by it would run in place of the task. If nobody hears it, the keeper is gone, which changes
-    // nothing here.
-    let _ = fd::write(at_work.as_fd(), b"!");
-    drop(at_work);
     while !executor.life.is_over() {
         executor.turn()?;
     }

@@ -48,8 +48,8 @@ const END_WITHIN: Duration = Duration::from_secs(3);
 
 /// What came of forking an executor.
 enum Birth {
-    /// We are it, and shall say so here when the task is on its way.
-    We(OwnedFd),
+    /// We are it.
+    We,
     /// It lives.
     Lives(Child),
     /// It was killed before its first instruction.
@@ -65,7 +65,12 @@ fn birth(proof: SingleThreaded, tree: &Tree) -> Result<Birth, StartFailure> {
     };
     let (hear, tell) = fd::pipe(fd::PipeFlags::Blocking).map_err(failed)?;
     match fork::into_cgroup(proof, tree.executors.as_fd()).map_err(failed)? {
-        Fork::Child => Ok(Birth::We(tell)),
+        Fork::Child => {
+            // At once: later a task could have killed us, which is no death at birth. If nobody hears it, the keeper is gone, which the
+            // executor sees by itself.
+            let _ = fd::write(tell.as_fd(), b"!");
+            Ok(Birth::We)
+        }
         Fork::Parent(child) => {
             drop(tell);
             let mut poll = Poll::<1>::new();
@@ -97,8 +102,8 @@ enum Next {
     Go,
     /// Everything is done.
     End,
-    /// We are the fork: the executor of this task, which says that it is at work on this descriptor.
-    BeExecutor(Box<Setup>, TaskId, OwnedFd),
+    /// We are the fork: the executor of this task.
+    BeExecutor(Box<Setup>, TaskId),
 }
 
 /// The whole life of a keeper process.
@@ -106,7 +111,7 @@ pub fn main() -> ExitCode {
     let end = match Keeper::new() {
         Ok((keeper, title, proof)) => keeper.serve().and_then(|next| match next {
             Next::Go | Next::End => Ok(()),
-            Next::BeExecutor(setup, task, at_work) => be_executor(*setup, &task, at_work, title, proof),
+            Next::BeExecutor(setup, task) => be_executor(*setup, &task, title, proof),
         }),
         Err(error) => Err(error),
     };
@@ -119,16 +124,10 @@ pub fn main() -> ExitCode {
     }
 }
 
-fn be_executor(
-    setup: Setup,
-    task: &TaskId,
-    at_work: OwnedFd,
-    title: Title,
-    proof: SingleThreaded,
-) -> Result<(), SysError> {
+fn be_executor(setup: Setup, task: &TaskId, title: Title, proof: SingleThreaded) -> Result<(), SysError> {
     process::set_name(c"proctor-exec")?;
     title.set(proof, &format!("proctor-exec: {task}"));
-    if let Err(error) = executor::run(setup, at_work, proof) {
+    if let Err(error) = executor::run(setup, proof) {
         let source = std::error::Error::source(&error).map(ToString::to_string);
         tracing::error!(%task, %error, source, "the executor ends");
     }
@@ -273,7 +272,7 @@ impl Keeper {
             born => born,
         };
         let failure = match born {
-            Ok(Birth::We(at_work)) => return Ok(Next::BeExecutor(Box::new(setup), task, at_work)),
+            Ok(Birth::We) => return Ok(Next::BeExecutor(Box::new(setup), task)),
             Ok(Birth::Lives(child)) => {
                 let pid = child.pid;
                 self.executors.push(child);
