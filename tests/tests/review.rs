@@ -64,6 +64,26 @@ fn caught(pid: i32) -> u64 {
     u64::from_str_radix(mask, 16).expect("a hexadecimal mask")
 }
 
+/// A caller that blocks signals, as programs with threads do, hands that on to what it starts.
+#[test]
+fn a_signal_that_the_caller_blocks_stops_the_task() {
+    let place = Place::new("blocked");
+    let mut command = place.command(binary());
+    command.args(["run", "--no-audit", "--cwd"]).arg(place.files());
+    command.args(["--", "sh", "-c", "echo yes >ready; exec sleep 1000"]);
+    // SAFETY: between fork and exec it changes the mask, which allocates nothing.
+    unsafe {
+        command.pre_exec(|| {
+            nix::sys::signal::SigSet::all().thread_block()?;
+            Ok(())
+        });
+    }
+    let running = Running::spawn(command);
+    place.wait_line("ready");
+    running.signal(SIGTERM);
+    assert_eq!(running.finish().code(), 143);
+}
+
 /// Who reads our lines may take its time: a stop does not wait for it, and once nothing is left of the task a signal ends us.
 #[test]
 fn a_full_stderr_delays_no_stop() {

@@ -91,6 +91,8 @@ enum UntilArg {
 
 /// Runs the task in the foreground.
 pub(super) fn run(args: RunArgs) -> ExitCode {
+    // It cannot fail; SIGTERM and the like are the way to end a run.
+    let _ = signal::unblock_all();
     // Where it does not work, a write beyond the limit ends us, as it did before.
     let _ = signal::survive_large_files();
     let prepared = spec(&args).and_then(|spec| {

@@ -15,6 +15,11 @@ pub fn block_all() -> Result<()> {
     SysError::from_nix("sigprocmask", sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::all()), None))
 }
 
+/// Blocks none. A caller that blocks signals hands that on to us, and then no request to end would reach us.
+pub fn unblock_all() -> Result<()> {
+    SysError::from_nix("sigprocmask", sigprocmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::empty()), None))
+}
+
 /// Holds back all signals to this thread while it lives. What came meanwhile is delivered at its end. A process that is started meanwhile
 /// begins with all of them blocked: no signal meets it before it is ready for any.
 #[derive(Debug)]
