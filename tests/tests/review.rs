@@ -339,3 +339,18 @@ fn a_stopped_keeper_removes_the_tree_all_the_same() {
     run.assert_proven();
     assert_eq!(run.report["left_behind"], serde_json::Value::Null);
 }
+
+/// In a cgroup that is delegated to a user it can run tasks, but not as somebody else: that is told as what it is.
+#[test]
+fn another_user_without_the_right_to_it_is_one_line() {
+    let place = Place::new("delegated");
+    let nobody = Some(nix::unistd::Uid::from_raw(65_534));
+    for file in ["", "cgroup.procs", "cgroup.threads", "cgroup.subtree_control"] {
+        nix::unistd::chown(&place.cgroup().join(file), nobody, None).expect("chown");
+    }
+    fs::copy(binary(), place.file("proctor")).expect("a proctor that everybody may run");
+    let script = "cd $FILES; exec setpriv --reuid 65534 --regid 65534 --clear-groups ./proctor run --user daemon -- true";
+    let run = Running::spawn(caller(&place, script)).finish();
+    assert_eq!((run.code(), run.stderr.lines().count()), (125, 1), "{}", run.stderr);
+    assert!(run.stderr.contains("run as root to run tasks as another user"), "{}", run.stderr);
+}
