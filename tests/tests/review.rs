@@ -354,3 +354,17 @@ fn another_user_without_the_right_to_it_is_one_line() {
     assert_eq!((run.code(), run.stderr.lines().count()), (125, 1), "{}", run.stderr);
     assert!(run.stderr.contains("run as root to run tasks as another user"), "{}", run.stderr);
 }
+
+/// Below a threaded cgroup no process can be born into a new group: the line says what to do.
+#[test]
+fn a_threaded_cgroup_of_the_callers_is_told() {
+    let place = Place::new("threaded");
+    let threaded = place.cgroup().join("t");
+    fs::create_dir(&threaded).expect("a cgroup");
+    fs::write(threaded.join("cgroup.type"), "threaded").expect("make it threaded");
+    let script = format!("echo $$ >{}/cgroup.procs; exec \"$P\" run --no-audit -- true", threaded.display());
+    let run = Running::spawn(caller(&place, &script)).finish();
+    fs::remove_dir(&threaded).expect("nothing is left");
+    assert_eq!((run.code(), run.stderr.lines().count()), (125, 1), "{}", run.stderr);
+    assert!(run.stderr.contains("threaded"), "{}", run.stderr);
+}

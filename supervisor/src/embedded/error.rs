@@ -95,6 +95,9 @@ pub fn describe(failure: &StartFailure) -> String {
             ": a hard limit cannot be raised without CAP_SYS_RESOURCE; ask for no more than `ulimit -H` shows"
         }
         ("set oom_score_adj", EACCES) => ": it cannot be lowered without CAP_SYS_RESOURCE",
+        ("clone3", EOPNOTSUPP) => {
+            ": the cgroup that proctor was started in is threaded, and tasks cannot live below it; start it in another"
+        }
         ("clone3", EBUSY) => ": controllers are enabled below that cgroup",
         ("clone3", ENOSYS | EPERM) => {
             ": clone3 is not allowed here (a seccomp filter?); see `proctor doctor`"
