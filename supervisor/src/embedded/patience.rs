@@ -51,12 +51,17 @@ pub(super) fn overdue(spec: &TaskSpec) -> Option<Instant> {
     Instant::now().checked_add(within)
 }
 
-/// Whether this is still a child of the executor, be it dead: then nobody has reaped it, and nobody ended it in time. The time may not have
-/// begun where nobody heard that it `runs`, unless the executor was stopped before it could say so.
+/// Whether nobody looks after the task: its main process is still a child of the executor, be it dead, so nobody has reaped it and nobody
+/// ended it in time. The time may not have begun where nobody heard that it `runs`, or was even born, unless the executor was stopped before
+/// it could say so.
 pub(super) fn is_left_alone(main: Option<i32>, executor: i32, runs: bool) -> bool {
     let stat = |pid: i32| parse::stat(&std::fs::read(format!("/proc/{pid}/stat")).ok()?).ok();
-    let is_child = main.and_then(stat).is_some_and(|stat| stat.ppid == executor);
-    is_child && (runs || stat(executor).is_some_and(|stat| stat.state == ProcessState::Stopped))
+    let is_stopped = || stat(executor).is_some_and(|stat| stat.state == ProcessState::Stopped);
+    match main.map(stat) {
+        Some(Some(main)) => main.ppid == executor && (runs || is_stopped()),
+        Some(None) => false,
+        None => is_stopped(),
+    }
 }
 
 /// Ends at this time; never without one. Can be cancelled.

@@ -71,7 +71,8 @@ pub(super) async fn run(request: Request, notice: &mut dyn FnMut(&str)) -> Resul
     let mut patience = Patience::Running;
     let mut link_open = true;
     let mut answer_until: Option<Instant> = None;
-    let mut over_by: Option<Instant> = None;
+    // From now on already: an executor can be stopped before it has told of a birth.
+    let mut over_by: Option<Instant> = overdue(&spec);
     while heard.executor_ended.is_none() && (link_open || !heard.keeper_gone) {
         // In this order: what came while we were stopped ourselves is heard before the time counts that passed.
         tokio::select! {
