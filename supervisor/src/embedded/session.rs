@@ -114,10 +114,6 @@ pub(super) async fn run(request: Request, notice: &mut dyn FnMut(&str)) -> Resul
                 let before = patience;
                 patience = obey(wish.into(), patience, &spec, &link, &mut terminal, notice);
                 answer_until = patience.answer_until(before, spec.stop, answer_until);
-                if patience == Patience::Killing && heard.report.is_some() {
-                    // Nothing lives any more; only the reader of the output is waited for.
-                    proof.drain();
-                }
             }
             asked = typed(&mut terminal) => {
                 let before = patience;
